@@ -1,0 +1,49 @@
+"""Processes that tests start share the tests' database and do not outlive their test."""
+
+import pytest
+
+from tests.processes import ProcessTestCase, outputs, spawn, spawn_python, wait_until
+from tests.testapp.models import Effect
+
+pytestmark = pytest.mark.processes
+
+COUNT = "import django; django.setup(); from tests.testapp.models import Effect; "
+
+
+class SpawnTests(ProcessTestCase):
+    def test_a_process_reads_and_writes_the_tables_of_the_test(self):
+        Effect.objects.create(name="from the test")
+        process = spawn_python(
+            "-c", COUNT + "Effect.objects.create(name='from outside', n=Effect.objects.count())"
+        )
+        self.assertEqual(process.wait(), 0, process.output)
+        self.assertEqual(Effect.objects.get(name="from outside").n, 1)
+
+    def test_a_management_command_runs_with_the_tests_settings(self):
+        process = spawn("diffsettings", "--default", "tests.settings")
+        self.assertEqual(process.wait(), 0, process.output)
+        self.assertNotIn("SECRET_KEY", process.output)
+
+    def test_killing_a_process_kills_its_children(self):
+        process = spawn_python(
+            "-c",
+            "import subprocess, sys, time; "
+            "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); "
+            "print(child.pid); time.sleep(60)",
+        )
+        child = int(wait_until(lambda: process.output.endswith("\n") and process.output))
+        process.kill()
+        wait_until(lambda: not is_running(child))
+
+    def test_the_output_of_a_process_is_there_for_the_report(self):
+        spawn_python("-c", "print('what went wrong')").wait()
+        self.assertIn("what went wrong", outputs()[-1][1])
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process with this id runs; one that nobody waited for yet does not."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
