@@ -1,0 +1,18 @@
+"""Wiring only."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+from django.utils.module_loading import autodiscover_modules
+from django.utils.translation import gettext_lazy as _
+
+
+class SqlQueueConfig(AppConfig):
+    name = "django_sqlqueue"
+    verbose_name = _("Job queue")
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from . import checks  # noqa: F401
+
+        autodiscover_modules("jobs")

@@ -1,0 +1,305 @@
+"""What every engine is asked: questions, and the hot statements claim, settle, insert, renew.
+
+Statements are written once here where the databases agree; an engine overrides what differs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from django.conf import settings
+from django.db import DatabaseError, transaction
+from django.utils import timezone
+
+from ..lifecycle import CANCELLED, SETTLED
+from ..policy import Settlement
+from .lanes import Lane, Probe, lanes
+
+TABLE = "django_sqlqueue_job"
+PAUSED = "django_sqlqueue_pausedqueue"
+CLAIM_INDEX = "sqlqueue_claim_idx"
+CONFLICT_TRIES = 8
+
+Found = TypeVar("Found")
+
+
+class After(NamedTuple):
+    """An instant that the write itself computes: so many seconds after its clock."""
+
+    seconds: float = 0.0
+
+
+class Engine:
+    """One database engine, bound to one Django connection."""
+
+    clock: ClassVar[str]
+    """SQL for the present instant, in UTC, moving on inside a transaction."""
+    text_collation: ClassVar[str | None] = None
+    """The collation under which text compares byte for byte; None where it does anyway."""
+    instant_type: ClassVar[str]
+    notifies: ClassVar[bool] = False
+    """Can a commit wake idle workers?"""
+    lane_head: ClassVar[str]
+    """A SELECT of number, kind, queue, priority and run_at of the first job behind a probe."""
+    ignores_duplicates: ClassVar[tuple[str, str]] = (
+        "INSERT",
+        "ON CONFLICT (kind, dedup_key)"
+        " WHERE dedup_key IS NOT NULL AND status IN ('ready', 'running') DO NOTHING",
+    )
+    """How an INSERT begins and ends so that a live twin makes it insert nothing."""
+
+    def __init__(self, connection: Any):
+        self.connection = connection
+
+    # Questions
+
+    def instant(self, value: datetime) -> Any:
+        """Return the parameter for an instant: naive means local time, as in Django."""
+        if value.tzinfo is None:
+            value = timezone.make_aware(value, timezone.get_default_timezone())
+        return value.astimezone(UTC).replace(tzinfo=None)
+
+    def read_instant(self, value: Any) -> datetime:
+        """Return an instant as an attribute holds it: aware under USE_TZ, else naive local."""
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        return as_attribute(value.replace(tzinfo=UTC))
+
+    def now(self) -> datetime:
+        """Return the server's clock (the host's on SQLite), aware and in UTC."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(f"SELECT {self.clock}")
+            return as_aware(self.read_instant(cursor.fetchone()[0]))
+
+    def moment(self, at: datetime | After, now: datetime | None) -> tuple[str, list[Any]]:
+        """Return SQL and parameters of an instant; `now` replaces the clock where it is given."""
+        if isinstance(at, After) and now is not None:
+            at = as_aware(now) + timedelta(seconds=at.seconds)
+        if isinstance(at, After):
+            return self._after_clock(at.seconds)
+        return f"CAST(%s AS {self.instant_type})", [self.instant(at)]
+
+    def _after_clock(self, seconds: float) -> tuple[str, list[Any]]:
+        raise NotImplementedError
+
+    def is_conflict(self, error: BaseException) -> bool:
+        """Say whether the database gave way to another transaction: doing it again may help."""
+        raise NotImplementedError
+
+    def is_connection_lost(self, error: BaseException) -> bool:
+        """Say whether the connection is gone, so that only a new one can help."""
+        raise NotImplementedError
+
+    def live_key_sql(self, table: str, name: str, columns: tuple[str, str]) -> str | None:
+        """Return the SQL that keeps one live job a key; None where a partial index does it."""
+        return None
+
+    def drop_live_key_sql(self, table: str, name: str) -> str | None:
+        return None
+
+    def uri_matches(self, uri: str) -> tuple[str, list[Any]]:
+        """Return a condition: the payload's field uri is `uri` or below it, byte for byte."""
+        raise NotImplementedError
+
+    def notify(self) -> None:
+        """Wake idle workers, where the engine can."""
+
+    # Transactions
+
+    @contextlib.contextmanager
+    def unit(self) -> Iterator[None]:
+        """Run the body in one transaction: the caller's where there is one, else an own one."""
+        if self.connection.in_atomic_block:
+            yield
+        else:
+            with self.transaction():
+                yield
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Run the body in a transaction, or a savepoint, that can write from its first line."""
+        with transaction.atomic(using=self.connection.alias):
+            self.lock_for_writing()
+            yield
+
+    def lock_for_writing(self) -> None:
+        """Take now what a later write in this transaction could be refused."""
+
+    def retrying(self, work: Callable[[], Found]) -> Found:
+        """Return work(), done again as a whole, a bounded number of times, after conflicts.
+
+        Inside the caller's transaction it is done once: only the caller can start that again.
+        """
+        for attempt in range(1, CONFLICT_TRIES + 1):
+            try:
+                return work()
+            except DatabaseError as error:
+                if (
+                    self.connection.in_atomic_block
+                    or attempt == CONFLICT_TRIES
+                    or not self.is_conflict(error)
+                ):
+                    raise
+                time.sleep(min(0.005 * 2**attempt, 0.5))
+        raise AssertionError("unreachable")
+
+    # Hot statements
+
+    def insert(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[Any]],
+        now: datetime | None,
+        returning: Sequence[str] = (),
+    ) -> list[Any] | int:
+        """Insert rows, leaving out those whose key a live job holds.
+
+        Return the `returning` columns of those inserted, or, without such, their number.
+        """
+        start, end = self.ignores_duplicates
+        values, params = [], []
+        for row in rows:
+            places, row_params = self._places(row, now)
+            values.append(f"({', '.join(places)})")
+            params += row_params
+        sql = f"{start} INTO {TABLE} ({self._names(columns)}) VALUES {', '.join(values)} {end}"
+        if returning:
+            sql += f" RETURNING {self._names(returning)}"
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, params)
+            return cursor.fetchall() if returning else cursor.rowcount
+
+    def _places(self, row: Sequence[Any], now: datetime | None) -> tuple[list[str], list[Any]]:
+        places, params = [], []
+        for value in row:
+            if isinstance(value, (After, datetime)):
+                place, place_params = self.moment(value, now)
+                places.append(place)
+                params += place_params
+            else:
+                places.append("%s")
+                params.append(value)
+        return places, params
+
+    def rows_at_once(self, columns: int) -> int:
+        """Return how many rows of so many columns one INSERT takes."""
+        return 1000
+
+    def lanes(self, kinds: Sequence[str] | None, queues: Sequence[str] | None) -> list[Lane]:
+        """Return the lanes of ready jobs, due or not, but for paused queues; see lanes.py."""
+        found = lanes(self._lane_heads, kinds, queues)
+        paused = self._paused() if found else set()
+        return [lane for lane in found if lane.queue not in paused]
+
+    def _paused(self) -> set[str]:
+        with self.connection.cursor() as cursor:
+            cursor.execute(f"SELECT name FROM {PAUSED}")
+            return {name for (name,) in cursor.fetchall()}
+
+    def _lane_heads(self, probes: Sequence[Probe]) -> list[tuple[int, Lane]]:
+        parts, params = [], []
+        for number, probe in enumerate(probes):
+            where, values = probe.where()
+            parts.append(self.lane_head.format(number=number, where=where))
+            params += values
+        with self.connection.cursor() as cursor:
+            cursor.execute(" UNION ALL ".join(parts), params)
+            return [
+                (number, Lane(kind, queue, priority, as_aware(self.read_instant(run_at))))
+                for number, kind, queue, priority, run_at in cursor.fetchall()
+            ]
+
+    def claim(
+        self,
+        owner: str,
+        kinds: Sequence[str] | None,
+        queues: Sequence[str] | None,
+        limit: int,
+        lease: float,
+        now: datetime | None,
+        returning: Sequence[str],
+    ) -> list[Any]:
+        """Move due jobs from ready to running, atomically; return their `returning` columns.
+
+        The rows come in no order. Other claimers are never waited for.
+        """
+        raise NotImplementedError
+
+    def settle(
+        self, settlements: Sequence[Settlement], now: datetime | None, lease_over: bool = False
+    ) -> dict[int, str]:
+        """End claims; return the new status of each job whose claim still held.
+
+        With `lease_over` the lease must be over as well at the moment of the write.
+        """
+        raise NotImplementedError
+
+    def renew(
+        self, claims: Sequence[tuple[int, int]], lease: float, now: datetime | None
+    ) -> set[int]:
+        """Let the leases of (id, claims) hold on; return the ids whose claim still held."""
+        raise NotImplementedError
+
+    # Pieces of statements
+
+    def _names(self, columns: Sequence[str], prefix: str = "") -> str:
+        return ", ".join(prefix + self.connection.ops.quote_name(name) for name in columns)
+
+    def _settlement_row(self, item: Settlement) -> tuple[Any, ...]:
+        """Return the values of SETTLED_COLUMNS for one settlement."""
+        return (
+            item.job_id,
+            item.claims,
+            item.status,
+            item.attempts,
+            item.reason,
+            item.result,
+            item.delay,
+            None if item.run_at is None else self.instant(item.run_at),
+            None if item.due_at is None else self.instant(item.due_at),
+            None if item.deadline is None else self.instant(item.deadline),
+            item.missed,
+        )
+
+
+SETTLEMENT_COLUMNS = (
+    "job_id", "claim", "to_status", "to_attempts", "to_reason", "to_result", "to_delay",
+    "to_run_at", "to_due_at", "to_deadline", "to_missed",
+)  # fmt: skip
+"""The columns of a settlement in SQL; none is also a column of the job, so none needs a prefix."""
+
+CLAIMED = (
+    "status = 'running', attempts = attempts + 1, claims = claims + 1,"
+    " started_at = {now}, updated_at = {now}, lease_until = {until}, lease_owner = {owner},"
+    " progress = NULL, progress_note = ''"
+)
+"""What a claim writes, on every engine."""
+
+SETTLED_BY = (
+    "finished_at = CASE WHEN cancel_requested_at IS NOT NULL"
+    f" OR to_status IN {SETTLED} THEN {{now}} END,"
+    f" status = CASE WHEN cancel_requested_at IS NULL THEN to_status ELSE '{CANCELLED}' END,"
+    " attempts = to_attempts, last_error = to_reason, result = COALESCE(to_result, result),"
+    " run_at = COALESCE(to_run_at, {delayed}, run_at), due_at = COALESCE(to_due_at, due_at),"
+    " deadline = COALESCE(to_deadline, deadline), missed_count = missed_count + to_missed,"
+    " lease_until = NULL, lease_owner = NULL, updated_at = {now}"
+)
+"""What a settlement writes, on every engine."""
+
+
+def as_aware(value: datetime) -> datetime:
+    """Return an instant in UTC, from what an attribute holds."""
+    if value.tzinfo is None:
+        value = timezone.make_aware(value, timezone.get_default_timezone())
+    return value.astimezone(UTC)
+
+
+def as_attribute(value: datetime) -> datetime:
+    """Return an aware instant as Django's attributes hold it under the project's USE_TZ."""
+    if settings.USE_TZ:
+        return value
+    return timezone.make_naive(value, timezone.get_default_timezone())

@@ -1,0 +1,222 @@
+"""MariaDB (and MySQL 8): no partial index, no RETURNING for an UPDATE, collations that fold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from ..lifecycle import CANCELLED
+from ..policy import Settlement
+from .base import (
+    CLAIM_INDEX,
+    CLAIMED,
+    SETTLED_BY,
+    SETTLEMENT_COLUMNS,
+    TABLE,
+    After,
+    Engine,
+)
+
+CONFLICTS = {1205, 1213, 1020}
+"""Lock wait timeout, deadlock, record changed since the snapshot."""
+LOST = {2006, 2013, 2055, 4031, 1927, 1053}
+
+_ROW = ", ".join(
+    f"CAST(%s AS DATETIME(6)) AS {name}" if name.endswith(("_at", "_deadline")) else f"%s AS {name}"
+    for name in SETTLEMENT_COLUMNS
+)
+
+
+class MariaDB(Engine):
+    """Differs because rows are locked by a SELECT first: what an UPDATE changed it does not tell."""
+
+    clock = "UTC_TIMESTAMP(6)"
+    instant_type = "DATETIME(6)"
+    # Differs on MariaDB because INSERT has no ON CONFLICT, and ON DUPLICATE KEY counts a
+    # duplicate as a row. IGNORE would hide other errors too: all values are checked before.
+    ignores_duplicates = ("INSERT IGNORE", "")
+    lane_head = (
+        "(SELECT {number}, kind, queue, priority, run_at"
+        f" FROM {TABLE} FORCE INDEX ({CLAIM_INDEX}) WHERE status = 'ready'{{where}}"
+        " ORDER BY kind, queue, priority, run_at, id LIMIT 1)"
+    )
+
+    @property
+    def text_collation(self) -> str:  # type: ignore[override]
+        # Differs on MariaDB because its default collation holds 'a', 'A', 'á' and 'a ' equal.
+        return "utf8mb4_nopad_bin" if self._is_mariadb else "utf8mb4_0900_bin"
+
+    @property
+    def _is_mariadb(self) -> bool:
+        return bool(self.connection.mysql_is_mariadb)
+
+    def is_conflict(self, error: BaseException) -> bool:
+        return _code(error) in CONFLICTS
+
+    def is_connection_lost(self, error: BaseException) -> bool:
+        return self.connection.connection is None or _code(error) in LOST
+
+    def live_key_sql(self, table: str, name: str, columns: tuple[str, str]) -> str:
+        # Differs on MariaDB because it has no partial index: a column that holds the key while
+        # the job is live, and NULL afterwards, is unique in its place.
+        kind, key = map(self.connection.ops.quote_name, columns)
+        return (
+            f"ALTER TABLE {self.connection.ops.quote_name(table)}"
+            f" ADD COLUMN live_key varchar(255) COLLATE {self.text_collation}"
+            f" GENERATED ALWAYS AS (CASE WHEN status IN ('ready', 'running') THEN {key} END)"
+            f" STORED, ADD UNIQUE INDEX {self.connection.ops.quote_name(name)} ({kind}, live_key)"
+        )
+
+    def drop_live_key_sql(self, table: str, name: str) -> str:
+        return (
+            f"ALTER TABLE {self.connection.ops.quote_name(table)}"
+            f" DROP INDEX {self.connection.ops.quote_name(name)}, DROP COLUMN live_key"
+        )
+
+    def uri_matches(self, uri: str) -> tuple[str, list[Any]]:
+        # Differs on MariaDB because LIKE and = fold case; as bytes they do not.
+        text = "CAST(JSON_UNQUOTE(JSON_EXTRACT(payload, '$.uri')) AS BINARY)"
+        return (
+            "JSON_VALID(payload) AND JSON_TYPE(JSON_EXTRACT(payload, '$.uri')) = 'STRING' AND"
+            f" ({text} = CAST(%s AS BINARY)"
+            f" OR LEFT({text}, OCTET_LENGTH(%s)) = CAST(%s AS BINARY))",
+            [uri, uri + "/", uri + "/"],
+        )
+
+    def _after_clock(self, seconds: float) -> tuple[str, list[Any]]:
+        if not seconds:
+            return self.clock, []
+        return f"{self.clock} + INTERVAL %s MICROSECOND", [round(seconds * 1_000_000)]
+
+    def insert(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[Any]],
+        now: datetime | None,
+        returning: Sequence[str] = (),
+    ) -> list[Any] | int:
+        if returning and not self._is_mariadb:
+            # Differs on MySQL because it has no RETURNING at all.
+            if not super().insert(columns, rows, now):
+                return []
+            return self._select(returning, "id = LAST_INSERT_ID()", [])
+        return super().insert(columns, rows, now, returning)
+
+    def claim(
+        self,
+        owner: str,
+        kinds: Sequence[str] | None,
+        queues: Sequence[str] | None,
+        limit: int,
+        lease: float,
+        now: datetime | None,
+        returning: Sequence[str],
+    ) -> list[Any]:
+        heads = self.lanes(kinds, queues)
+        if not heads:
+            return []
+        clock, clock_params = self.moment(After(), now)
+        until, until_params = self.moment(After(lease), now)
+        lane = (
+            f"(SELECT id, priority, run_at FROM {TABLE} FORCE INDEX ({CLAIM_INDEX})"
+            " WHERE status = 'ready' AND kind = %s AND queue = %s AND priority = %s"
+            f" AND run_at <= {clock} ORDER BY run_at, id LIMIT %s FOR UPDATE SKIP LOCKED)"
+        )
+        params: list[Any] = []
+        for head in heads:
+            params += [head.kind, head.queue, head.priority, *clock_params, limit]
+        claimed = CLAIMED.format(now=clock, until=until, owner="%s")
+        with self.unit(), self.connection.cursor() as cursor:
+            cursor.execute(" UNION ALL ".join([lane] * len(heads)), params)
+            due = sorted(cursor.fetchall(), key=lambda row: (-row[1], row[2], row[0]))[:limit]
+            if not due:
+                return []
+            ids, places = _id_list(row[0] for row in due)
+            cursor.execute(
+                f"UPDATE {TABLE} SET {claimed} WHERE id IN {places} AND status = 'ready'",
+                [*clock_params, *clock_params, *until_params, owner, *ids],
+            )
+            return self._select(returning, f"id IN {places}", ids)
+
+    def settle(
+        self, settlements: Sequence[Settlement], now: datetime | None, lease_over: bool = False
+    ) -> dict[int, str]:
+        clock, params = self.moment(After(), now)
+        with self.unit():
+            held = self._hold([(s.job_id, s.claims) for s in settlements], now, lease_over)
+            kept = [item for item in settlements if item.job_id in held]
+            if not kept:
+                return {}
+            union = " UNION ALL ".join([f"SELECT {_ROW}"] * len(kept))
+            values = [value for item in kept for value in self._settlement_row(item)]
+            written = SETTLED_BY.format(
+                now="clock", delayed="clock + INTERVAL ROUND(to_delay * 1000000) MICROSECOND"
+            )
+            with self.connection.cursor() as cursor:
+                cursor.execute(
+                    f"UPDATE {TABLE} JOIN ({union}) AS v ON id = job_id"
+                    f" JOIN (SELECT {clock} AS clock) AS c SET {written}"
+                    " WHERE claims = claim AND status = 'running'",
+                    [*values, *params],
+                )
+            return {
+                item.job_id: CANCELLED if held[item.job_id] else item.status for item in kept
+            }
+
+    def renew(
+        self, claims: Sequence[tuple[int, int]], lease: float, now: datetime | None
+    ) -> set[int]:
+        until, params = self.moment(After(lease), now)
+        with self.unit():
+            held = self._hold(claims, now)
+            if held:
+                ids, places = _id_list(held)
+                with self.connection.cursor() as cursor:
+                    cursor.execute(
+                        f"UPDATE {TABLE} SET lease_until = {until} WHERE id IN {places}",
+                        [*params, *ids],
+                    )
+            return set(held)
+
+    def _hold(
+        self, claims: Sequence[tuple[int, int]], now: datetime | None, lease_over: bool = False
+    ) -> dict[int, bool]:
+        """Lock the rows whose claim still holds, in the order of their ids.
+
+        Return, for each, whether it was asked to stop.
+        """
+        wanted = dict(claims)
+        ids, places = _id_list(wanted)
+        guard, params = "", list(ids)
+        if lease_over:
+            clock, clock_params = self.moment(After(), now)
+            guard = f" AND lease_until <= {clock}"
+            params += clock_params
+        with self.connection.cursor() as cursor:
+            cursor.execute(
+                f"SELECT id, claims, cancel_requested_at IS NOT NULL FROM {TABLE}"
+                f" FORCE INDEX (PRIMARY) WHERE id IN {places} AND status = 'running'{guard}"
+                " ORDER BY id FOR UPDATE",
+                params,
+            )
+            return {
+                job_id: bool(asked)
+                for job_id, claim, asked in cursor.fetchall()
+                if wanted[job_id] == claim
+            }
+
+    def _select(self, columns: Sequence[str], where: str, params: Sequence[Any]) -> list[Any]:
+        with self.connection.cursor() as cursor:
+            cursor.execute(f"SELECT {self._names(columns)} FROM {TABLE} WHERE {where}", params)
+            return list(cursor.fetchall())
+
+
+def _id_list(ids: Any) -> tuple[list[int], str]:
+    ordered = sorted(ids)
+    return ordered, f"({', '.join(['%s'] * len(ordered))})"
+
+
+def _code(error: BaseException) -> int | None:
+    code = error.args[0] if error.args else None
+    return code if isinstance(code, int) else None

@@ -1,0 +1,232 @@
+"""PostgreSQL: row locks that can be skipped, a server clock, LISTEN and NOTIFY."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from ..policy import Settlement
+from .base import CLAIMED, PAUSED, SETTLED_BY, TABLE, After, Engine, as_aware
+from .lanes import Lane, Probe
+
+CHANNEL = "django_sqlqueue"
+
+CONFLICTS = {"40001", "40P01", "55P03"}
+"""serialization_failure, deadlock_detected, lock_not_available."""
+
+PLAIN_PLANS = (
+    "SELECT set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'off', true),"
+    " set_config('jit', 'off', true)"
+)
+
+NOT_PAUSED = f"NOT EXISTS (SELECT 1 FROM {PAUSED} AS paused WHERE paused.name = lane.queue)"
+
+TYPES = {
+    "run_at": "timestamptz", "deadline": "timestamptz", "due_at": "timestamptz",
+    "priority": "integer", "max_attempts": "integer", "payload": "jsonb",
+}  # fmt: skip
+
+SETTLE = (
+    f"UPDATE {TABLE} SET "
+    + SETTLED_BY.format(now="clock", delayed="clock + to_delay * interval '1 second'").replace(
+        "COALESCE(to_result, ", "COALESCE(to_result::jsonb, "
+    )
+    + " FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::integer[], %s::text[],"
+    " %s::text[], %s::double precision[], %s::timestamptz[], %s::timestamptz[],"
+    " %s::timestamptz[], %s::bigint[]) AS v (job_id, claim, to_status, to_attempts, to_reason,"
+    " to_result, to_delay, to_run_at, to_due_at, to_deadline, to_missed),"
+    " (SELECT {moment} AS clock) AS c"
+    " WHERE id = job_id AND claims = claim AND status = 'running'{guard} RETURNING id, status"
+)
+
+
+class PostgreSQL(Engine):
+    """Differs because instants carry their zone, and one statement can walk and lock."""
+
+    clock = "STATEMENT_TIMESTAMP()"
+    instant_type = "timestamptz"
+    text_collation = "C"
+    notifies = True
+
+    def instant(self, value: datetime) -> datetime:
+        return as_aware(value)
+
+    def read_instant(self, value: Any) -> datetime:
+        # Differs on PostgreSQL because Django's driver settings make the attribute already.
+        return value
+
+    def is_conflict(self, error: BaseException) -> bool:
+        return getattr(error.__cause__, "sqlstate", None) in CONFLICTS
+
+    def is_connection_lost(self, error: BaseException) -> bool:
+        return self.connection.connection is None or bool(self.connection.connection.closed)
+
+    def uri_matches(self, uri: str) -> tuple[str, list[Any]]:
+        # Differs on PostgreSQL because ->> makes text of numbers and arrays too; without the
+        # test of the type, "5" would match the number 5.
+        return (
+            "jsonb_typeof(payload -> 'uri') = 'string' AND"
+            " (payload ->> 'uri' = %s OR starts_with(payload ->> 'uri', %s))",
+            [uri, uri + "/"],
+        )
+
+    def _after_clock(self, seconds: float) -> tuple[str, list[Any]]:
+        if not seconds:
+            return self.clock, []
+        return f"{self.clock} + %s * interval '1 second'", [seconds]
+
+    def insert(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[Any]],
+        now: datetime | None,
+        returning: Sequence[str] = (),
+    ) -> list[Any] | int:
+        if len(rows) == 1:
+            return super().insert(columns, rows, now, returning)
+        # Differs on PostgreSQL because it reads one array a column far faster than a parameter
+        # a value. An instant after the clock travels as its seconds.
+        clock, clock_params = self.moment(After(), now)
+        arrays, places, names = [], [], []
+        for position, column in enumerate(columns):
+            values = [row[position] for row in rows]
+            place, names_used = self._array(column, values, arrays)
+            places.append(place.format(clock="clock"))
+            names += names_used
+        start, end = self.ignores_duplicates
+        unnest = ", ".join(f"%s::{kind}[]" for _, kind in names)
+        sql = (
+            f"{start} INTO {TABLE} ({self._names(columns)}) SELECT {', '.join(places)}"
+            f" FROM unnest({unnest}) AS v ({', '.join(name for name, _ in names)}),"
+            f" (SELECT {clock} AS clock) AS c {end}"
+        )
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, [*arrays, *clock_params])
+            return cursor.rowcount
+
+    def _array(
+        self, column: str, values: list[Any], arrays: list[Any]
+    ) -> tuple[str, list[tuple[str, str]]]:
+        kind = TYPES.get(column, "text")
+        if kind == "timestamptz":
+            arrays.append([None if isinstance(v, After) or v is None else as_aware(v) for v in values])
+            arrays.append([v.seconds if isinstance(v, After) else None for v in values])
+            return (
+                f"COALESCE(v_{column}, {{clock}} + v_{column}_after * interval '1 second')",
+                [(f"v_{column}", kind), (f"v_{column}_after", "double precision")],
+            )
+        arrays.append(values)
+        if kind == "jsonb":
+            return f"v_{column}::jsonb", [(f"v_{column}", "text")]
+        return f"v_{column}", [(f"v_{column}", kind)]
+
+    def lanes(self, kinds: Sequence[str] | None, queues: Sequence[str] | None) -> list[Lane]:
+        walk, params = _walk(kinds, queues)
+        with self.connection.cursor() as cursor:
+            cursor.execute(f"{walk} SELECT * FROM lane WHERE {NOT_PAUSED}", params)
+            return [
+                Lane(kind, queue, priority, as_aware(run_at))
+                for kind, queue, priority, run_at in cursor.fetchall()
+                if queues is None or queue in queues
+            ]
+
+    def claim(
+        self,
+        owner: str,
+        kinds: Sequence[str] | None,
+        queues: Sequence[str] | None,
+        limit: int,
+        lease: float,
+        now: datetime | None,
+        returning: Sequence[str],
+    ) -> list[Any]:
+        walk, params = _walk(kinds, queues)
+        clock, clock_params = self.moment(After(), now)
+        until, until_params = self.moment(After(lease), now)
+        claimed = CLAIMED.format(now=clock, until=until, owner="%s")
+        due = ""
+        if queues is not None:
+            due, due_params = " AND lane.queue = ANY(%s)", [list(queues)]
+        else:
+            due_params = []
+        sql = (
+            f"{walk}, due AS MATERIALIZED (SELECT ready.id FROM lane CROSS JOIN LATERAL ("
+            f"SELECT id, priority, run_at FROM {TABLE} WHERE status = 'ready' AND kind = lane.kind"
+            " AND queue = lane.queue AND priority = lane.priority"
+            f" AND run_at <= {clock} ORDER BY run_at, id LIMIT %s FOR UPDATE SKIP LOCKED) AS ready"
+            f" WHERE lane.run_at <= {clock}{due} AND {NOT_PAUSED}"
+            " ORDER BY ready.priority DESC, ready.run_at, ready.id LIMIT %s)"
+            f" UPDATE {TABLE} AS job SET {claimed} FROM due"
+            f" WHERE job.id = due.id AND job.status = 'ready'"
+            f" RETURNING {self._names(returning, 'job.')}"
+        )
+        params = [
+            *params, *clock_params, limit, *clock_params, *due_params, limit,
+            *clock_params, *clock_params, *until_params, owner,
+        ]  # fmt: skip
+        own = not self.connection.in_atomic_block
+        with self.unit(), self.connection.cursor() as cursor:
+            # Differs on PostgreSQL because its planner trusts statistics that a queue outruns;
+            # without this, a backlog inserted a moment ago is sorted as a whole at every claim.
+            if own:
+                cursor.execute(PLAIN_PLANS)
+            cursor.execute(sql, params)
+            return cursor.fetchall()
+
+    def settle(
+        self, settlements: Sequence[Settlement], now: datetime | None, lease_over: bool = False
+    ) -> dict[int, str]:
+        moment, params = self.moment(After(), now)
+        ordered = sorted(settlements, key=lambda item: item.job_id)
+        arrays = [list(column) for column in zip(*map(self._settlement_row, ordered), strict=True)]
+        sql = SETTLE.format(moment=moment, guard=" AND lease_until <= clock" if lease_over else "")
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, [*arrays, *params])
+            return dict(cursor.fetchall())
+
+    def renew(
+        self, claims: Sequence[tuple[int, int]], lease: float, now: datetime | None
+    ) -> set[int]:
+        until, params = self.moment(After(lease), now)
+        ids, numbers = zip(*claims, strict=True)
+        with self.connection.cursor() as cursor:
+            cursor.execute(
+                f"UPDATE {TABLE} SET lease_until = {until}"
+                " FROM unnest(%s::bigint[], %s::bigint[]) AS v (job_id, claim)"
+                " WHERE id = job_id AND claims = claim AND status = 'running' RETURNING id",
+                [*params, list(ids), list(numbers)],
+            )
+            return {row[0] for row in cursor.fetchall()}
+
+    def notify(self) -> None:
+        with self.connection.cursor() as cursor:
+            cursor.execute(f"NOTIFY {CHANNEL}")
+
+
+def _walk(kinds: Sequence[str] | None, queues: Sequence[str] | None) -> tuple[str, list[Any]]:
+    """Return the walk of lanes.py as the beginning of one recursive statement."""
+    if kinds is None:
+        roots, root = "(SELECT 1) AS root", ""
+        beyond = "(kind, queue, priority) > (lane.kind, lane.queue, lane.priority)"
+        params: list[Any] = []
+    elif queues is None:
+        roots, root = "unnest(%s::text[]) AS k (of_kind)", " AND kind = of_kind"
+        beyond = "kind = lane.kind AND (queue, priority) > (lane.queue, lane.priority)"
+        params = [list(kinds)]
+    else:
+        roots = (
+            "unnest(%s::text[]) AS k (of_kind) CROSS JOIN unnest(%s::text[]) AS q (of_queue)"
+        )
+        root = " AND kind = of_kind AND queue = of_queue"
+        beyond = "kind = lane.kind AND queue = lane.queue AND priority > lane.priority"
+        params = [list(kinds), list(queues)]
+    head = f"SELECT kind, queue, priority, run_at FROM {TABLE} WHERE status = 'ready'"
+    order = " ORDER BY kind, queue, priority, run_at, id LIMIT 1"
+    return (
+        "WITH RECURSIVE lane AS (SELECT head.*"
+        f" FROM {roots} CROSS JOIN LATERAL ({head}{root}{order}) AS head"
+        " UNION ALL SELECT head.*"
+        f" FROM lane CROSS JOIN LATERAL ({head} AND {beyond}{order}) AS head)",
+        params,
+    )

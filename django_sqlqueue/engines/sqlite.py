@@ -1,0 +1,150 @@
+"""SQLite: one writer at a time, no server clock, no locks on rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from django.utils import timezone
+
+from ..policy import Settlement
+from .base import (
+    CLAIM_INDEX,
+    CLAIMED,
+    SETTLED_BY,
+    SETTLEMENT_COLUMNS,
+    TABLE,
+    After,
+    Engine,
+    as_aware,
+)
+
+PRESENT = "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')"
+
+
+class SQLite(Engine):
+    """Differs because a write locks the whole file: an empty claim must not be a write."""
+
+    clock = PRESENT
+    lane_head = (
+        "SELECT * FROM (SELECT {number}, kind, queue, priority, run_at"
+        f" FROM {TABLE} INDEXED BY {CLAIM_INDEX} WHERE status = 'ready'{{where}}"
+        " ORDER BY kind, queue, priority, run_at, id LIMIT 1)"
+    )
+
+    def now(self) -> datetime:
+        # Differs on SQLite because its clock is the host's, and Python reads it finer.
+        return as_aware(timezone.now())
+
+    def moment(self, at: datetime | After, now: datetime | None) -> tuple[str, list[Any]]:
+        if isinstance(at, After):
+            at = as_aware(now or timezone.now()) + timedelta(seconds=at.seconds)
+        return "%s", [self.instant(at)]
+
+    def lock_for_writing(self) -> None:
+        # Differs on SQLite because a read lock cannot become a write lock while another
+        # connection writes; without this, a transaction that reads first dies with "database is
+        # locked". An UPDATE takes the lock even where it changes nothing.
+        with self.connection.cursor() as cursor:
+            cursor.execute(f"UPDATE {TABLE} SET claims = claims WHERE id < 0")
+
+    def is_conflict(self, error: BaseException) -> bool:
+        return "is locked" in str(error) or "is busy" in str(error)
+
+    def is_connection_lost(self, error: BaseException) -> bool:
+        return "closed database" in str(error)
+
+    def rows_at_once(self, columns: int) -> int:
+        return max(1, min(1000, self.connection.features.max_query_params // columns))
+
+    def uri_matches(self, uri: str) -> tuple[str, list[Any]]:
+        # Differs on SQLite because LIKE ignores the case of ASCII letters. "0" follows "/", so
+        # all that begins with "uri/" lies between "uri/" and "uri0".
+        text = "json_extract(payload, '$.uri')"
+        return (
+            "json_valid(payload) AND json_type(payload, '$.uri') = 'text' AND"
+            f" ({text} = %s OR ({text} >= %s AND {text} < %s))",
+            [uri, uri + "/", uri + "0"],
+        )
+
+    def claim(
+        self,
+        owner: str,
+        kinds: Sequence[str] | None,
+        queues: Sequence[str] | None,
+        limit: int,
+        lease: float,
+        now: datetime | None,
+        returning: Sequence[str],
+    ) -> list[Any]:
+        present = as_aware(now or timezone.now())
+        due = [lane for lane in self.lanes(kinds, queues) if lane.run_at <= present]
+        if not due:
+            return []
+        now_param, until = self.instant(present), self.instant(present + timedelta(seconds=lease))
+        params: list[Any] = [now_param, now_param, until, owner]
+        for lane in due:
+            params += [lane.kind, lane.queue, lane.priority, now_param, limit]
+        with self.connection.cursor() as cursor:
+            cursor.execute(_claim_sql(len(due), self._names(returning)), [*params, limit])
+            return cursor.fetchall()
+
+    def settle(
+        self, settlements: Sequence[Settlement], now: datetime | None, lease_over: bool = False
+    ) -> dict[int, str]:
+        present = as_aware(now or timezone.now())
+        params: list[Any] = []
+        for item in settlements:
+            if item.run_at is None and item.delay is not None:
+                item = replace(item, run_at=present + timedelta(seconds=item.delay))
+            params += self._settlement_row(item)
+        with self.connection.cursor() as cursor:
+            cursor.execute(
+                _settle_sql(len(settlements), lease_over), [*params, self.instant(present)]
+            )
+            return dict(cursor.fetchall())
+
+    def renew(
+        self, claims: Sequence[tuple[int, int]], lease: float, now: datetime | None
+    ) -> set[int]:
+        until = self.instant(as_aware(now or timezone.now()) + timedelta(seconds=lease))
+        places = ", ".join(["(%s, %s)"] * len(claims))
+        params = [until, *(part for claim in claims for part in claim)]
+        with self.connection.cursor() as cursor:
+            cursor.execute(
+                f"UPDATE {TABLE} SET lease_until = %s WHERE status = 'running'"
+                f" AND (id, claims) IN (VALUES {places}) RETURNING id",
+                params,
+            )
+            return {row[0] for row in cursor.fetchall()}
+
+
+@lru_cache(maxsize=64)
+def _claim_sql(lanes: int, returning: str) -> str:
+    lane = (
+        f"SELECT * FROM (SELECT id, priority, run_at FROM {TABLE} INDEXED BY {CLAIM_INDEX}"
+        " WHERE status = 'ready' AND kind = %s AND queue = %s AND priority = %s"
+        " AND run_at <= %s ORDER BY run_at, id LIMIT %s)"
+    )
+    claimed = CLAIMED.format(now="%s", until="%s", owner="%s")
+    return (
+        f"UPDATE {TABLE} SET {claimed} WHERE status = 'ready' AND id IN"
+        f" (SELECT id FROM ({' UNION ALL '.join([lane] * lanes)})"
+        f" ORDER BY priority DESC, run_at, id LIMIT %s) RETURNING {returning}"
+    )
+
+
+@lru_cache(maxsize=256)
+def _settle_sql(rows: int, lease_over: bool) -> str:
+    row = f"({', '.join(['%s'] * len(SETTLEMENT_COLUMNS))})"
+    guard = " AND lease_until <= clock" if lease_over else ""
+    return (
+        f"WITH v ({', '.join(SETTLEMENT_COLUMNS)}) AS (VALUES {', '.join([row] * rows)}),"
+        f" c (clock) AS (VALUES (%s))"
+        f" UPDATE {TABLE} SET {SETTLED_BY.format(now='clock', delayed='NULL')} FROM v, c"
+        f" WHERE id = job_id AND claims = claim AND status = 'running'{guard}"
+        " RETURNING id, status"
+    )

@@ -1,0 +1,143 @@
+"""One attempt: find the handler, call it, turn what happened into an outcome, settle it."""
+
+from __future__ import annotations
+
+import contextvars
+import inspect
+import logging
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import async_to_sync
+from django.db import connections
+
+from . import occurrences, policy, reasons
+from .conf import settings
+from .engines import engine_for
+from .engines.base import as_aware
+from .exceptions import Abandon, ClaimLost, Defer, JobTimeout, Retry
+from .fields import DamagedJSON
+from .handlers import Handler, handler_of
+from .isolation import isolated
+from .kinds import options_of
+from .policy import Outcome
+
+if TYPE_CHECKING:
+    from .models import Job
+
+log = logging.getLogger("django_sqlqueue")
+
+
+def attempt(job: Job, now: datetime | None = None) -> Outcome | None:
+    """Run one attempt of a claimed job and return its outcome, for the caller to settle.
+
+    None means that it is settled already: an atomic handler's completion committed with its
+    effects, or the claim was lost and the effects were rolled back. Whatever the handler
+    raises becomes an outcome; nothing passes through.
+    """
+    found = _before(job)
+    if isinstance(found, Outcome):
+        return found
+    try:
+        with isolated():
+            if options_of(job.kind).atomic:
+                return _call_atomically(found, job, now)
+            return _completed(job, _call(found, job))
+    except ClaimLost:
+        log.warning("Job %d (%s) lost its claim; its effects were rolled back.", job.id, job.kind)
+        return None
+    except BaseException as error:
+        return _outcome_of(job, error)
+
+
+def run(job: Job, now: datetime | None = None) -> str | None:
+    """Run and settle one attempt; return the move that ended it, None where the claim was lost."""
+    outcome = attempt(job, now)
+    if outcome is None:
+        return None
+    return outcome.move if table_of(job).settle(job, outcome, now) else None
+
+
+def table_of(job: Job) -> Any:
+    return type(job).objects.using(job._state.db)
+
+
+def _before(job: Job) -> Handler | Outcome:
+    """Return the handler, or the outcome of a job that must not be run."""
+    if job.deadline is not None and as_aware(job.started_at) > as_aware(job.deadline):
+        return Outcome(move="abandon", reason=policy.DEADLINE_PASSED)
+    if isinstance(job.payload, DamagedJSON):
+        return Outcome(move="abandon", reason=policy.DAMAGED_PAYLOAD)
+    found = handler_of(job.kind)
+    if found is None:
+        return Outcome(move="abandon", reason=policy.NO_HANDLER)
+    if job.name is not None and _is_skipped(job):
+        return Outcome(move="complete", skipped=True)
+    return found
+
+
+def _is_skipped(job: Job) -> bool:
+    """Say whether the schedule passes over this occurrence because the next one is due too."""
+    if job.missed != "skip" or job.attempts > 1 or job.due_at is None:
+        return False
+    rhythm = occurrences.rhythm_of(job)
+    return occurrences.is_missed(rhythm, as_aware(job.due_at), as_aware(job.started_at))
+
+
+def _call(found: Handler, job: Job) -> Any:
+    """Call the handler in a fresh context; a coroutine is awaited."""
+    value = contextvars.Context().run(found.function, job)
+    if inspect.isawaitable(value):
+        return contextvars.Context().run(async_to_sync(_await), value)
+    return value
+
+
+async def _await(value: Any) -> Any:
+    return await value
+
+
+def _call_atomically(found: Handler, job: Job, now: datetime | None) -> None:
+    """Run an atomic handler: its effects and the completion commit together or not at all."""
+    job.__dict__["_in_atomic_handler"] = True
+    try:
+        with engine_for(connections[job._state.db]).transaction():
+            outcome = _completed(job, _call(found, job))
+            if not table_of(job).settle(job, outcome, now):
+                raise ClaimLost
+    finally:
+        del job.__dict__["_in_atomic_handler"]
+
+
+def _completed(job: Job, returned: Any) -> Outcome:
+    result = table_of(job).kept(returned)
+    return Outcome(move="complete", result=_result(job) if result is None else result)
+
+
+def _result(job: Job) -> str | None:
+    return job.__dict__.get("_result_to_store")
+
+
+def _outcome_of(job: Job, error: BaseException) -> Outcome:
+    """Turn what a handler raised into the outcome of its attempt."""
+    if isinstance(error, Defer):
+        return Outcome(move="defer", delay=error.delay, reason=None, result=_result(job))
+    trace = reasons.trace(error, messages=settings.STORE_MESSAGES)
+    if isinstance(error, Abandon):
+        return _abandoned(job, error.reason, trace)
+    if isinstance(error, Retry):
+        delay = table_of(job).backoff(job) if error.delay is None else error.delay
+        return policy.failure(job, error.reason, delay, trace, _result(job))
+    reason = _reason(job, error)
+    if not isinstance(error, Exception):
+        return _abandoned(job, reason, trace)
+    return policy.failure(job, reason, table_of(job).backoff(job), trace, _result(job))
+
+
+def _abandoned(job: Job, reason: str, trace: str) -> Outcome:
+    return Outcome(move="abandon", reason=reason, traceback=trace, result=_result(job))
+
+
+def _reason(job: Job, error: BaseException) -> str:
+    if isinstance(error, JobTimeout):
+        return policy.TIMEOUT
+    return reasons.classify(error, options_of(job.kind).classify, settings.CLASSIFY)

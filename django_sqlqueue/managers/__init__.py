@@ -1,0 +1,19 @@
+"""Every write to a job row, as verbs of Job.objects; each takes effect on the manager's database."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from .claiming import Claiming
+from .operating import Operating
+from .reading import QueueDetail, Reading
+from .scheduling import Scheduling
+
+
+class JobQuerySet(Scheduling, Claiming, Operating, Reading):
+    """The verbs, one file for each concern; Job.objects and Job.objects.using(alias) have them."""
+
+
+JobManager = models.Manager.from_queryset(JobQuerySet, "JobManager")
+
+__all__ = ["JobManager", "JobQuerySet", "QueueDetail"]

@@ -1,0 +1,81 @@
+"""What all verbs stand on: the write database, its engine, and rows made into jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from django.db import connections, models, router
+
+from ..conf import settings
+from ..engines import Engine, engine_for
+from ..fields import InstantField, StoredJSONField
+
+if TYPE_CHECKING:
+    from ..models import Job
+
+
+class PinnedQuerySet(models.QuerySet):
+    """A queryset that reads where it writes: a replica may not know of a job yet."""
+
+    @property
+    def db(self) -> str:
+        return self._db or settings.DATABASE or router.db_for_write(self.model, **self._hints)
+
+    @property
+    def engine(self) -> Engine:
+        return engine_for(connections[self.db])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(field.column for field in self.model._meta.concrete_fields)
+
+    def from_row(self, row: Sequence[Any]) -> Job:
+        """Return the job of a row that holds all columns, as an engine's statement returns it."""
+        values = list(row)
+        for position, convert in self._converters():
+            if values[position] is not None:
+                values[position] = convert(values[position])
+        names = [field.attname for field in self.model._meta.concrete_fields]
+        return self.model.from_db(self.db, names, values)
+
+    def _converters(self) -> list[tuple[int, Callable[[Any], Any]]]:
+        connection = connections[self.db]
+        cached = connection.__dict__.get("_sqlqueue_converters")
+        if cached is None:
+            cached = connection._sqlqueue_converters = [
+                (position, convert)
+                for position, field in enumerate(self.model._meta.concrete_fields)
+                if (convert := _converter(field, connection)) is not None
+            ]
+        return cached
+
+
+def _converter(field: Any, connection: Any) -> Callable[[Any], Any] | None:
+    if isinstance(field, InstantField):
+        return engine_for(connection).read_instant
+    if isinstance(field, StoredJSONField):
+        return lambda value: field.from_db_value(value, None, connection)
+    column = field.get_col(field.model._meta.db_table)
+    found = [*connection.ops.get_db_converters(column), *column.get_db_converters(connection)]
+    if not found:
+        return None
+
+    def convert(value: Any) -> Any:
+        for one in found:
+            value = one(value, column, connection)
+        return value
+
+    return convert
+
+
+def in_batches(items: Iterable[Any], size: int) -> Iterable[list[Any]]:
+    """Yield the items in lists of at most `size`."""
+    batch: list[Any] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

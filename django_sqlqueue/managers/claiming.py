@@ -1,0 +1,138 @@
+"""Taking jobs to run, keeping them, and taking back what lost runners held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import Min
+
+from ..durations import Seconds, to_seconds
+from ..engines.base import as_attribute, as_aware
+from ..exceptions import InvalidJob
+from ..fields import ServerClock
+from ..lifecycle import RUNNING
+from ..newjob import check_instant, check_text, check_whole
+from ..policy import Outcome, lost
+from .settling import Settling
+
+if TYPE_CHECKING:
+    from ..models import Job
+
+BATCH = 200
+
+
+class Claiming(Settling):
+    def claim(
+        self,
+        owner: str,
+        *,
+        kinds: Iterable[str] | None = None,
+        queues: Iterable[str] | None = None,
+        limit: int = 1,
+        lease: Seconds | timedelta = 30,
+        now: datetime | None = None,
+    ) -> list[Job]:
+        """Move up to `limit` due jobs from ready to running for the runner `owner`.
+
+        The jobs come first by priority, run_at and id; none is of a kind outside `kinds` or of a
+        queue outside `queues` (None is any). Each counts as an attempt and holds for `lease`
+        (seconds or timedelta). Other runners that claim at the same time are not waited for.
+        """
+        owner = check_text("owner", owner)
+        seconds = to_seconds("lease", lease)
+        limit = check_whole("limit", limit, 1, 10_000)
+        kinds, queues = _names("kinds", kinds), _names("queues", queues)
+        now = _instant(now)
+        if kinds == [] or queues == []:
+            return []
+        engine = self.engine
+        rows = engine.retrying(
+            lambda: engine.claim(owner, kinds, queues, limit, seconds, now, self.columns)
+        )
+        jobs = [self.from_row(row) for row in rows]
+        return sorted(jobs, key=lambda job: (-job.priority, as_aware(job.run_at), job.id))
+
+    def claim_next(self, owner: str, **options: Any) -> Job | None:
+        """Claim one job; the options are those of claim. None means that nothing is due."""
+        jobs = self.claim(owner, limit=1, **options)
+        return jobs[0] if jobs else None
+
+    def next_due(
+        self, *, kinds: Iterable[str] | None = None, queues: Iterable[str] | None = None
+    ) -> datetime | None:
+        """Return when the next job is due or the next lease ends, whichever is first."""
+        kinds, queues = _names("kinds", kinds), _names("queues", queues)
+        instants = []
+        if kinds != [] and queues != []:
+            instants = [lane.run_at for lane in self.engine.lanes(kinds, queues)]
+        lease = self.filter(status=RUNNING).aggregate(first=Min("lease_until"))["first"]
+        if lease is not None:
+            instants.append(as_aware(lease))
+        return as_attribute(min(instants)) if instants else None
+
+    def renew(
+        self, jobs: Iterable[Job], lease: Seconds | timedelta, *, now: datetime | None = None
+    ) -> set[int]:
+        """Let the leases of claimed jobs hold for `lease` more; return the ids still held."""
+        seconds = to_seconds("lease", lease)
+        claims = sorted((job.id, job.claims) for job in jobs)
+        now, engine = _instant(now), self.engine
+        held: set[int] = set()
+        for start in range(0, len(claims), BATCH):
+            batch = claims[start : start + BATCH]
+            held |= engine.retrying(lambda batch=batch: engine.renew(batch, seconds, now))
+        return held
+
+    def reclaim_expired(self, now: datetime | None = None) -> int:
+        """Take back every running job whose lease is over; return how many.
+
+        Each goes to ready, or, with its attempts spent, to failed (`lease_expired`); a schedule
+        goes on to its next occurrence. A lease renewed in between is left alone.
+        """
+        now = _instant(now)
+        expired = self.filter(lease_until__lte=ServerClock() if now is None else now)
+        return self._end_running(expired, lost, now, lease_over=True)
+
+    def release_owned(self, owner: str) -> int:
+        """Move all that the runner `owner` holds from running to ready, attempts given back."""
+        owned = self.filter(lease_owner=check_text("owner", owner))
+        return self._end_running(owned, lambda job: Outcome(move="release", reason=None))
+
+    def reclaim_owned(self, owner: str) -> int:
+        """Take back what a runner known to be dead holds, without waiting for its leases."""
+        return self._end_running(self.filter(lease_owner=check_text("owner", owner)), lost)
+
+    def reset_running(self) -> int:
+        """Move every running job back to ready, or to failed when its attempts are spent.
+
+        Only for a queue that has one runner, while that one is not running: it takes jobs away
+        from living workers.
+        """
+        return self._end_running(self, lambda job: Outcome(move="reset", reason="reset"))
+
+    def _end_running(
+        self, jobs: Any, decide: Any, now: datetime | None = None, lease_over: bool = False
+    ) -> int:
+        running = jobs.filter(status=RUNNING).defer("payload", "result")
+        ended, last_id = 0, 0
+        while True:
+            batch = list(running.filter(pk__gt=last_id).order_by("pk")[:BATCH])
+            pairs = [(job, decide(job)) for job in batch]
+            ended += len(self.settle_many(pairs, now, lease_over=lease_over)) if pairs else 0
+            if len(batch) < BATCH:
+                return ended
+            last_id = batch[-1].pk
+
+
+def _names(field: str, names: Iterable[str] | None) -> Sequence[str] | None:
+    if names is None:
+        return None
+    if isinstance(names, str):
+        raise InvalidJob(field, "must be a list of names, not one string.")
+    return list(dict.fromkeys(names))
+
+
+def _instant(now: datetime | None) -> datetime | None:
+    return None if now is None else check_instant("now", now)

@@ -1,0 +1,160 @@
+"""Putting jobs in: enqueue, enqueue_many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.db import connections, transaction
+
+from .. import payloads
+from ..conf import settings
+from ..durations import Seconds, to_seconds
+from ..engines.base import After
+from ..exceptions import InvalidJob
+from ..kinds import options_of
+from ..newjob import (
+    NewJob,
+    check_instant,
+    check_max_attempts,
+    check_priority,
+    check_queue,
+    check_text,
+)
+from .base import PinnedQuerySet, in_batches
+
+if TYPE_CHECKING:
+    from ..models import Job
+
+COLUMNS = (
+    "kind", "queue", "priority", "dedup_key", "ref", "payload", "run_at", "deadline",
+    "max_attempts",
+)  # fmt: skip
+KIND, DEDUP_KEY = COLUMNS.index("kind"), COLUMNS.index("dedup_key")
+
+
+class Enqueueing(PinnedQuerySet):
+    def enqueue(
+        self,
+        kind: str,
+        payload: Any = None,
+        *,
+        dedup_key: str | None = None,
+        ref: str = "",
+        queue: str | None = None,
+        priority: int | None = None,
+        run_at: datetime | None = None,
+        delay: Seconds | timedelta | None = None,
+        deadline: datetime | timedelta | None = None,
+        max_attempts: int | None = None,
+    ) -> Job | None:
+        """Insert a ready job, in the caller's transaction, and return it.
+
+        None means that a live job already holds (kind, dedup_key); nothing is written then and
+        the transaction stays usable. While another transaction is about to insert the same key
+        this waits for its end. Raises InvalidJob for bad input, before any SQL.
+
+        Options left None come from the kind's handler where it is known here, else from the
+        settings. `delay` is seconds or a timedelta; `deadline` an instant or a timedelta from now.
+        """
+        row = row_of(
+            NewJob(
+                kind, payload, dedup_key, ref, queue, priority, run_at, delay, deadline,
+                max_attempts,
+            )
+        )  # fmt: skip
+        engine = self.engine
+        inserted = engine.retrying(lambda: engine.insert(COLUMNS, [row], None, self.columns))
+        if not inserted:
+            return None
+        self.wake_workers()
+        return self.from_row(inserted[0])
+
+    def enqueue_many(self, jobs: Iterable[NewJob | tuple[str, Any]]) -> int:
+        """Insert jobs and return how many; those whose key a live job holds are left out.
+
+        One INSERT for each chunk, in the caller's transaction, or else all or nothing. Jobs with
+        a key are inserted in the order of their keys, so that two callers cannot deadlock.
+        Raises InvalidJob for bad input, before any SQL.
+        """
+        rows = [row_of(job if isinstance(job, NewJob) else NewJob(*job)) for job in jobs]
+        rows.sort(key=_lock_order)
+        engine = self.engine
+        size = engine.rows_at_once(len(COLUMNS))
+
+        def insert_all() -> int:
+            with engine.unit():
+                return sum(
+                    engine.insert(COLUMNS, batch, None) for batch in in_batches(rows, size)
+                )
+
+        inserted = engine.retrying(insert_all) if rows else 0
+        if inserted:
+            self.wake_workers()
+        return inserted
+
+    def wake_workers(self) -> None:
+        """Wake idle workers when the present transaction commits, once for all its jobs."""
+        engine, connection = self.engine, connections[self.db]
+        if not (engine.notifies and settings.NOTIFY):
+            return
+        connection._sqlqueue_wake = True
+
+        def wake() -> None:
+            if connection.__dict__.pop("_sqlqueue_wake", False):
+                engine.notify()
+
+        transaction.on_commit(wake, using=self.db, robust=True)
+
+
+def _lock_order(row: tuple[Any, ...]) -> tuple[str, str]:
+    key = row[DEDUP_KEY]
+    return ("", "") if key is None else (row[KIND], key)
+
+
+def row_of(job: NewJob) -> tuple[Any, ...]:
+    """Return the values of COLUMNS for a new job; raises InvalidJob for bad input."""
+    kind = check_text("kind", job.kind)
+    known = options_of(kind)
+    queue, priority, max_attempts = job.queue, job.priority, job.max_attempts
+    if queue is None:
+        queue = known.queue or "default"
+    if priority is None:
+        priority = known.priority or 0
+    if max_attempts is None:
+        max_attempts = known.max_attempts or settings.MAX_ATTEMPTS
+    return (
+        kind,
+        check_queue(queue),
+        check_priority(priority),
+        None if job.dedup_key is None else check_text("dedup_key", job.dedup_key),
+        check_text("ref", job.ref, blank=True),
+        payload_text(job.payload),
+        _run_at(job),
+        _deadline(job.deadline),
+        check_max_attempts(max_attempts),
+    )
+
+
+def payload_text(payload: Any) -> str:
+    """Return a payload as JSON text; None is an empty object."""
+    if payload is None:
+        return "{}"
+    return payloads.dump(payload, "payload", settings.MAX_PAYLOAD_BYTES)
+
+
+def _run_at(job: NewJob) -> datetime | After:
+    if job.run_at is None:
+        return After(0.0 if job.delay is None else to_seconds("delay", job.delay))
+    if job.delay is not None:
+        raise InvalidJob("run_at", "and delay say the same thing; give one of them.")
+    return check_instant("run_at", job.run_at)
+
+
+def _deadline(deadline: Any) -> datetime | After | None:
+    if deadline is None:
+        return None
+    if isinstance(deadline, timedelta):
+        return After(to_seconds("deadline", deadline))
+    return check_instant("deadline", deadline)

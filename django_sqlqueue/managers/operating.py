@@ -1,0 +1,177 @@
+"""What people and housekeeping do to jobs: cancel, requeue, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.db import IntegrityError, models, transaction
+from django.db.models import Case, F, Q, Value, When
+from django.db.models.expressions import RawSQL
+
+
+from ..durations import Seconds, to_seconds
+from ..exceptions import InvalidJob
+from ..fields import ExactCharField, InstantField, ServerClock
+from ..lifecycle import CANCELLED, LIVE, READY, SETTLED
+from ..newjob import check_instant, check_text
+from .base import PinnedQuerySet, in_batches
+
+if TYPE_CHECKING:
+    from ..models import Job
+
+BATCH = 500
+
+
+class Operating(PinnedQuerySet):
+    def cancel(self) -> int:
+        """Cancel ready jobs and ask running ones to stop; return how many of both.
+
+        A settled job, or one that was asked before, is left alone and not counted.
+        """
+        return sum(self._cancel(ids) for ids in self._id_batches(Q(status__in=LIVE)))
+
+    cancel.queryset_only = True  # type: ignore[attr-defined]
+
+    def requeue(self) -> int:
+        """Move settled jobs to ready with a fresh budget of attempts; return how many.
+
+        A job whose dedup key a live twin holds is skipped; of several settled twins one goes.
+        """
+        return sum(self._requeue(ids) for ids in self._id_batches(Q(status__in=SETTLED)))
+
+    requeue.queryset_only = True  # type: ignore[attr-defined]
+
+    def requeue_one(self, job: Job, delay: Seconds | timedelta) -> bool:
+        """Move one settled job to ready; see Job.requeue."""
+        run_at = self.engine.now() + timedelta(seconds=to_seconds("delay", delay))
+        return bool(self._requeue_apart([job.pk], run_at))
+
+    def cleanup(self, before: datetime, statuses: Iterable[str] = SETTLED) -> int:
+        """Delete jobs that were settled before this instant, in batches; return how many."""
+        before = check_instant("before", before)
+        statuses = _settled(statuses)
+        old = self._table.filter(status__in=statuses, finished_at__lt=before)
+        deleted = 0
+        while ids := list(old.order_by("finished_at").values_list("pk", flat=True)[:BATCH]):
+            deleted += self._delete(old.filter(pk__in=ids))
+        return deleted
+
+    def for_uri(self, uri: str) -> Any:
+        """Return the jobs whose payload's `uri` is this one or lies below it (`uri + "/" + …`)."""
+        condition, params = self.engine.uri_matches(check_text("uri", uri))
+        matches = RawSQL(condition, params, output_field=models.BooleanField())
+        return self.filter(matches)
+
+    def cancel_for_uri(self, uri: str) -> int:
+        """Delete the jobs of for_uri, whatever their status, in the caller's transaction.
+
+        Returns how many. A running one loses its claim: what it does later changes nothing.
+        """
+        doomed = self._table.for_uri(uri)
+        return self.engine.retrying(lambda: self._delete(doomed))
+
+    @property
+    def _table(self) -> Any:
+        return self.model.objects.using(self.db)
+
+    def _id_batches(self, condition: Q) -> Iterable[list[int]]:
+        """Yield the ids of the matching jobs in ascending order, read batch by batch."""
+        matching, last_id = self.order_by().filter(condition), 0
+        if self.query.is_sliced:
+            ids = self._table.filter(pk__in=list(self.values_list("pk", flat=True)))
+            yield from in_batches(ids.filter(condition).values_list("pk", flat=True), BATCH)
+            return
+        while True:
+            later = matching.filter(pk__gt=last_id).order_by("pk")
+            ids = list(later.values_list("pk", flat=True)[:BATCH])
+            if not ids:
+                return
+            yield ids
+            last_id = ids[-1]
+
+    def _cancel(self, ids: Sequence[int]) -> int:
+        live = self._table.filter(pk__in=ids, status__in=LIVE, cancel_requested_at__isnull=True)
+        # One statement, so that a job which is claimed meanwhile is cancelled or asked, never
+        # missed. The status comes last: MariaDB lets later assignments see it.
+        return self.engine.retrying(
+            lambda: live.update(
+                cancel_requested_at=ServerClock(),
+                finished_at=Case(
+                    When(status=READY, then=ServerClock()), output_field=InstantField()
+                ),
+                updated_at=ServerClock(),
+                status=Case(
+                    When(status=READY, then=Value(CANCELLED)),
+                    default=F("status"),
+                    output_field=ExactCharField(),
+                ),
+            )
+        )
+
+    def _requeue(self, ids: Sequence[int]) -> int:
+        """Requeue a batch at once; where twins meet, job by job."""
+        try:
+            with transaction.atomic(using=self.db):
+                return self._make_ready(self._free(ids), ServerClock())
+        except IntegrityError:
+            return self._requeue_apart(ids, ServerClock())
+
+    def _free(self, ids: Sequence[int]) -> list[int]:
+        """Return those of the jobs that have no live twin, one for each key."""
+        rows = self._table.filter(pk__in=ids).values_list("kind", "dedup_key", "pk")
+        keyed = {(kind, key): pk for kind, key, pk in rows if key is not None}
+        live = self._table.filter(
+            status__in=LIVE,
+            kind__in={kind for kind, _ in keyed},
+            dedup_key__in={key for _, key in keyed},
+        ).values_list("kind", "dedup_key")
+        taken = set(live) if keyed else set()
+        plain = [pk for _, key, pk in rows if key is None]
+        return sorted([*plain, *(pk for twin, pk in keyed.items() if twin not in taken)])
+
+    def _requeue_apart(self, ids: Sequence[int], run_at: Any) -> int:
+        moved = 0
+        for pk in ids:
+            try:
+                with transaction.atomic(using=self.db):
+                    moved += self._make_ready([pk], run_at)
+            except IntegrityError:
+                continue
+        return moved
+
+    def _make_ready(self, ids: Sequence[int], run_at: Any) -> int:
+        return self._table.filter(pk__in=ids, status__in=SETTLED).update(
+            status=READY,
+            attempts=0,
+            run_at=run_at,
+            last_error="",
+            result=None,
+            progress=None,
+            progress_note="",
+            cancel_requested_at=None,
+            finished_at=None,
+            updated_at=ServerClock(),
+        )
+
+    def _delete(self, doomed: Any) -> int:
+        """Delete jobs with their history; the rows are locked first, lowest id first."""
+        history = self.model._meta.get_field("history").related_model
+        with self.engine.unit():
+            locked = doomed.select_for_update().order_by("pk").values_list("pk", flat=True)
+            deleted = 0
+            for ids in in_batches(list(locked), BATCH):
+                history.objects.using(self.db).filter(job_id__in=ids).delete()
+                deleted += self._table.filter(pk__in=ids)._raw_delete(self.db)
+            return deleted
+
+
+def _settled(statuses: Iterable[str]) -> list[str]:
+    found = [statuses] if isinstance(statuses, str) else list(statuses)
+    if unknown := set(found) - set(SETTLED):
+        raise InvalidJob("statuses", f"must be among {SETTLED}, not {sorted(unknown)}.")
+    return found
+
+
+

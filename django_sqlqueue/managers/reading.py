@@ -1,0 +1,69 @@
+"""Questions about the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import Count
+
+from ..engines.base import as_aware
+from ..lifecycle import FAILED, LIVE, STATUSES
+from ..newjob import check_text, check_whole
+from .base import PinnedQuerySet
+
+if TYPE_CHECKING:
+    from ..models import Job
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDetail:
+    """How the queue is doing."""
+
+    oldest_pending_ms: int | None
+    """The age of the longest-due ready job, in milliseconds; None if nothing waits."""
+    failed: tuple[Job, ...]
+    """The newest failed jobs, newest first."""
+    reasons: dict[str, int]
+    """How many failed jobs there are by reason."""
+
+
+class Reading(PinnedQuerySet):
+    def find_live(self, kind: str, dedup_key: str) -> Job | None:
+        """Return the live job that holds this key, or None."""
+        return self.filter(kind=kind, dedup_key=dedup_key, status__in=LIVE).first()
+
+    def count_live(self, kind: str) -> int:
+        return self.filter(kind=kind, status__in=LIVE).count()
+
+    def count_for_kind(self, kind: str) -> int:
+        return self.filter(kind=kind).count()
+
+    def for_ref(self, ref: str) -> Any:
+        """Return the jobs that are about `ref`."""
+        return self.filter(ref=check_text("ref", ref))
+
+    def count_for_uri(self, uri: str, statuses: Iterable[str] = STATUSES) -> int:
+        """Return how many jobs of for_uri have one of these statuses."""
+        return self.for_uri(uri).filter(status__in=list(statuses)).count()
+
+    def stats(self) -> dict[str, int]:
+        """Return the number of jobs by status, each of the five named."""
+        counted = self.order_by().values_list("status").annotate(Count("pk"))
+        return dict.fromkeys(STATUSES, 0) | {
+            status: number for status, number in counted if status in STATUSES
+        }
+
+    def detail(self, limit: int = 20) -> QueueDetail:
+        """Return the age of the oldest waiting job, the newest failures, and their reasons."""
+        limit = check_whole("limit", limit, 0, 10_000)
+        failed = self.filter(status=FAILED)
+        newest = failed.order_by("-finished_at", "-pk")[:limit]
+        reasons = failed.order_by().values_list("last_error").annotate(Count("pk"))
+        return QueueDetail(self._oldest_pending_ms(), tuple(newest), dict(reasons))
+
+    def _oldest_pending_ms(self) -> int | None:
+        now = self.engine.now()
+        due = [lane.run_at for lane in self.engine.lanes(None, None) if lane.run_at <= now]
+        return round((now - as_aware(min(due))).total_seconds() * 1000) if due else None

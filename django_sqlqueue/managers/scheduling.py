@@ -1,0 +1,153 @@
+"""Naming recurring jobs: schedule, unschedule."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings as django_settings
+from django.db import IntegrityError, transaction
+
+from .. import occurrences
+from ..durations import Seconds, to_seconds
+from ..engines.base import as_aware
+from ..exceptions import InvalidJob
+from ..fields import ServerClock
+from ..lifecycle import LIVE, READY, SETTLED
+from ..newjob import NewJob, check_instant, check_text
+from .enqueueing import COLUMNS, Enqueueing, row_of
+
+if TYPE_CHECKING:
+    from ..models import Job
+
+OPTIONS = ("queue", "priority", "ref", "max_attempts", "deadline")
+RHYTHM = ("interval", "cron", "timezone")
+
+
+class Scheduling(Enqueueing):
+    def schedule(
+        self,
+        name: str,
+        kind: str,
+        *,
+        every: Seconds | timedelta | None = None,
+        cron: str | None = None,
+        timezone: str | None = None,
+        payload: Any = None,
+        run_at: datetime | None = None,
+        missed: str = "once",
+        **options: Any,
+    ) -> Job:
+        """Name a recurring job, or change the one of this name; return its row.
+
+        Due `every` interval (seconds or timedelta) or when `cron` (five fields) matches the clock
+        of `timezone` (the project's by default); first at `run_at`, else at once (`every`) or at
+        the next match (`cron`). `missed` is "once", "all" or "skip". Options: queue, priority,
+        ref, max_attempts, and deadline (a timedelta after each due time).
+
+        A second call changes kind, rhythm and options. It keeps the state, and the next due time
+        where the rhythm did not change; while an occurrence runs it takes effect at its end.
+        Raises InvalidJob for bad input, before any SQL.
+        """
+        wanted = _columns(name, kind, every, cron, timezone, payload, missed, options)
+        deadline = options.get("deadline")
+        lifetime = None if deadline is None else timedelta(seconds=to_seconds("deadline", deadline))
+        first = None if run_at is None else check_instant("run_at", run_at)
+        engine = self.engine
+
+        def insert_or_change() -> int:
+            with engine.unit():
+                return self._change(wanted, first, lifetime) or self._insert(
+                    wanted, first, lifetime
+                )
+
+        while not (pk := engine.retrying(insert_or_change)):
+            pass
+        self.wake_workers()
+        return self.model.objects.using(self.db).get(pk=pk)
+
+    def unschedule(self, name: str) -> bool:
+        """Cancel the schedule of this name; False where there is no live one."""
+        named = self.model.objects.using(self.db).filter(name=check_text("name", name))
+        return named.cancel() > 0
+
+    def _insert(self, wanted: dict[str, Any], first: datetime | None, lifetime: Any) -> int:
+        due_at = first or _first_due(wanted, self.engine.now())
+        row = {**wanted, **_due(due_at, lifetime)}
+        try:
+            with transaction.atomic(using=self.db):
+                return self.model.objects.using(self.db).create(**row).pk
+        except IntegrityError:
+            return 0
+
+    def _change(self, wanted: dict[str, Any], first: datetime | None, lifetime: Any) -> int:
+        named = self.model.objects.using(self.db).filter(name=wanted["name"])
+        # A write first: it locks the row, so that what is read next stays true.
+        if not named.update(updated_at=ServerClock()):
+            return 0
+        present = named.get()
+        changes = {**wanted, "cancel_requested_at": None}
+        if present.status in SETTLED:
+            due_at = first or _first_due(wanted, self.engine.now())
+            changes |= {"status": READY, "attempts": 0, "last_error": "", "finished_at": None}
+            changes |= _due(due_at, lifetime)
+        elif present.status == READY and any(getattr(present, k) != wanted[k] for k in RHYTHM):
+            due_at = first or _next_due(present, wanted, self.engine.now())
+            changes |= {"attempts": 0, **_due(due_at, lifetime)}
+        else:
+            due_at = as_aware(present.due_at or present.run_at)
+            changes["deadline"] = None if lifetime is None else due_at + lifetime
+        named.filter(status__in=(*LIVE, *SETTLED)).update(**changes)
+        return present.pk
+
+
+def _columns(
+    name: str,
+    kind: str,
+    every: Any,
+    cron: Any,
+    timezone: Any,
+    payload: Any,
+    missed: str,
+    options: dict[str, Any],
+) -> dict[str, Any]:
+    if unknown := set(options) - set(OPTIONS):
+        raise InvalidJob(min(unknown), f"is no option of a schedule; known: {', '.join(OPTIONS)}.")
+    if (every is None) == (cron is None):
+        raise InvalidJob("every", "or cron must be given, and not both.")
+    plain = {key: value for key, value in options.items() if key != "deadline"}
+    row = dict(zip(COLUMNS, row_of(NewJob(kind, payload, **plain)), strict=True))
+    del row["dedup_key"], row["run_at"], row["deadline"]
+    row["payload"] = {} if payload is None else payload
+    row["name"] = check_text("name", name)
+    row["missed"] = occurrences.check_missed(missed)
+    row |= {"interval": None, "cron": "", "timezone": ""}
+    if every is not None:
+        if timezone is not None:
+            occurrences.check_zone(timezone)
+        return {**row, "interval": occurrences.check_every(every)}
+    zone = occurrences.check_zone(timezone or django_settings.TIME_ZONE)
+    return {**row, "cron": occurrences.check_cron(cron, zone).expression, "timezone": zone}
+
+
+def _due(due_at: datetime, lifetime: timedelta | None) -> dict[str, Any]:
+    return {
+        "run_at": due_at,
+        "due_at": due_at,
+        "deadline": None if lifetime is None else due_at + lifetime,
+    }
+
+
+def _first_due(wanted: dict[str, Any], now: datetime) -> datetime:
+    if wanted["cron"]:
+        return occurrences.Cron(wanted["cron"], wanted["timezone"]).after(now, now)
+    return now
+
+
+def _next_due(present: Job, wanted: dict[str, Any], now: datetime) -> datetime:
+    """Return when a schedule with a new rhythm is due: on the new grid, never in the past."""
+    if wanted["cron"]:
+        return _first_due(wanted, now)
+    due_at = as_aware(present.due_at or present.run_at)
+    last = due_at - present.interval if present.interval and present.claims else due_at
+    return max(now, last + wanted["interval"] if present.claims else due_at)

@@ -1,0 +1,209 @@
+"""Ending claims: what an outcome does to the row, and the history it leaves."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+
+
+from .. import occurrences, payloads, policy
+from ..conf import settings
+from ..durations import Seconds, clamp, to_seconds
+from ..engines.base import as_aware
+from ..exceptions import InvalidJob
+from ..fields import ServerClock
+from ..kinds import backoff_of
+from ..lifecycle import CANCELLED, RUNNING
+from ..newjob import check_instant
+from ..policy import Outcome, Settlement
+from ..reasons import storable
+from .base import PinnedQuerySet
+
+if TYPE_CHECKING:
+    from ..models import Job
+
+log = logging.getLogger("django_sqlqueue")
+
+FAILURES = ("retried", "failed", "lost")
+KEPT_ATTEMPTS = 100
+"""So many attempts of one job are kept, the newest."""
+
+Ended = tuple["Job", Outcome, Settlement]
+
+
+class Settling(PinnedQuerySet):
+    def settle(self, job: Job, outcome: Outcome, now: datetime | None = None) -> bool:
+        """End a claim with an outcome; False, and nothing written, where the claim was lost."""
+        return job.id in self.settle_many([(job, outcome)], now)
+
+    def settle_many(
+        self,
+        pairs: Sequence[tuple[Job, Outcome]],
+        now: datetime | None = None,
+        *,
+        lease_over: bool = False,
+    ) -> dict[int, str]:
+        """End many claims in one statement; return the new status of those that still held."""
+        endings = [self._ending(job, outcome, now) for job, outcome in pairs]
+        return self.engine.retrying(lambda: self._settle(endings, now, lease_over))
+
+    def _settle(
+        self, endings: list[Ended], now: datetime | None, lease_over: bool
+    ) -> dict[int, str]:
+        engine = self.engine
+        settlements = [settlement for _, _, settlement in endings]
+        if not any(self._is_kept(*ending) for ending in endings):
+            return engine.settle(settlements, now, lease_over)
+        with engine.unit():
+            statuses = engine.settle(settlements, now, lease_over)
+            self._keep_history(endings, statuses, now)
+            return statuses
+
+    def _ending(self, job: Job, outcome: Outcome, now: datetime | None) -> Ended:
+        if outcome.run_at is not None:
+            check_instant("run_at", outcome.run_at)
+        following = None
+        if job.name is not None and policy.ends(job, outcome):
+            following = self._following(job, outcome, now)
+        return job, outcome, policy.settlement(job, outcome, following)
+
+    def _following(
+        self, job: Job, outcome: Outcome, now: datetime | None
+    ) -> policy.Occurrence | None:
+        """Return the next occurrence by the rhythm that the schedule has now.
+
+        None, where the rhythm cannot be read, lets the outcome end the schedule itself.
+        """
+        rhythm_fields = ("interval", "cron", "timezone", "missed")
+        schedule = self.model.objects.using(self.db).filter(pk=job.pk).only(*rhythm_fields).first()
+        if schedule is None:
+            return None
+        present = self.engine.now() if now is None else as_aware(now)
+        due_at = as_aware(job.due_at or job.run_at)
+        try:
+            rhythm = occurrences.rhythm_of(schedule)
+            started_at = as_aware(job.started_at or due_at)
+            if outcome.skipped:
+                found = occurrences.latest_due(rhythm, due_at, started_at)
+            else:
+                found = occurrences.following(rhythm, due_at, started_at, present, schedule.missed)
+        except Exception as error:
+            log.error(
+                "Schedule %r ends: its rhythm cannot be read (%s).", job.name, type(error).__name__
+            )
+            return None
+        if found.missed > 0:
+            log.warning("Schedule %r passed over %d occurrences.", job.name, found.missed)
+        return found
+
+    # Outcomes that need the settings or the handler's options
+
+    def failure(self, job: Job, reason: str, traceback: str = "") -> Outcome:
+        """Return what a failed attempt leads to, by the job's budget and its kind's backoff."""
+        return policy.failure(job, reason, self.backoff(job), traceback)
+
+    def backoff(self, job: Job) -> float:
+        """Return the seconds until the next attempt; a broken backoff falls back to the default."""
+        try:
+            delay = clamp(float(backoff_of(job.kind, settings.BACKOFF)(job.attempts)))
+        except Exception as error:
+            log.error(
+                "The backoff of kind %r raised %s; the default is used.",
+                job.kind,
+                type(error).__name__,
+            )
+            delay = policy.Backoff(**settings.BACKOFF)(job.attempts)
+        return delay
+
+    def deferral(self, delay: Seconds | timedelta) -> Outcome:
+        return Outcome(move="defer", delay=to_seconds("delay", delay), reason=None)
+
+    def kept(self, result: Any) -> str | None:
+        """Return a result as JSON text; what JSON cannot hold is dropped with a log line."""
+        if result is None:
+            return None
+        try:
+            return payloads.dump(result, "result", settings.MAX_PAYLOAD_BYTES)
+        except InvalidJob as error:
+            log.warning("A result was dropped, as JSON cannot hold it (%s).", error.field)
+            return None
+
+    # While running
+
+    def report_progress(self, job: Job, percent: float, note: str) -> bool:
+        if isinstance(percent, bool) or not isinstance(percent, (int, float)):
+            raise InvalidJob("percent", f"must be a number, not {type(percent).__name__}.")
+        if not 0 <= percent <= 100:
+            raise InvalidJob("percent", f"must be from 0 to 100, not {percent!r}.")
+        job.progress, job.progress_note = int(percent), storable(note)[:200]
+        if job.__dict__.get("_in_atomic_handler"):
+            # Nobody could see it before the handler's commit, and it would lock the row for the
+            # thread that renews the lease.
+            return True
+        return bool(
+            self.claimed(job).update(
+                progress=job.progress, progress_note=job.progress_note, updated_at=ServerClock()
+            )
+        )
+
+    def cancel_requested(self, job: Job) -> bool:
+        return not self.claimed(job).filter(cancel_requested_at__isnull=True).exists()
+
+    def claimed(self, job: Job) -> Any:
+        """Return the row of this claim, or nothing where the claim was lost."""
+        table = self.model.objects.using(self.db)
+        return table.filter(pk=job.pk, claims=job.claims, status=RUNNING)
+
+    # History
+
+    def _is_kept(self, job: Job, outcome: Outcome, item: Settlement) -> bool:
+        """Say whether the attempt leaves a row, unless the job turns out to be cancelled."""
+        if outcome.skipped or settings.HISTORY == "none":
+            return False
+        name = _outcome_name(item)
+        is_occurrence = job.name is not None and name == "done"
+        return settings.HISTORY == "all" or name in FAILURES or is_occurrence
+
+    def _keep_history(
+        self, endings: list[Ended], statuses: dict[int, str], now: datetime | None
+    ) -> None:
+        attempt = self.model._meta.get_field("history").related_model
+        rows = []
+        for job, outcome, item in endings:
+            if job.id in statuses and self._is_kept(job, outcome, item):
+                cancelled = statuses[job.id] == CANCELLED
+                name = "cancelled" if cancelled else _outcome_name(item)
+                rows.append(_attempt(attempt, job, outcome, name, now))
+        attempts = attempt.objects.using(self.db)
+        attempts.bulk_create(rows)
+        for row in rows:
+            if row.number >= KEPT_ATTEMPTS or row.job.name is not None:
+                _trim(attempts.filter(job_id=row.job_id))
+
+
+def _attempt(model: Any, job: Job, outcome: Outcome, name: str, now: datetime | None) -> Any:
+    return model(
+        job=job,
+        number=job.attempts,
+        runner=job.lease_owner or "",
+        started_at=job.started_at,
+        ended_at=ServerClock() if now is None else now,
+        outcome=name,
+        reason=policy.one_line(outcome.reason or ""),
+        traceback=outcome.traceback,
+    )
+
+
+def _trim(attempts: Any) -> None:
+    oldest = attempts.order_by("-id").values_list("id", flat=True)[KEPT_ATTEMPTS - 1 :][:1]
+    for first_kept in oldest:
+        attempts.filter(id__lt=first_kept).delete()
+
+
+def _outcome_name(item: Settlement) -> str:
+    if item.move.name == "advance":
+        return "failed" if item.reason else "done"
+    return item.move.outcome

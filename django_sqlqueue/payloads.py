@@ -1,0 +1,102 @@
+"""What a payload may hold, and its one text form on every engine."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from .exceptions import InvalidJob
+
+MAX_DEPTH = 30
+"""MariaDB reads no JSON that is nested deeper; held on all engines so that none differs."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_MARKED_FLOAT = re.compile(r'"\\u0000([-0-9.]+)\\u0000"')
+
+
+def text_problem(text: str) -> str | None:
+    """Say why no database can hold this text, or return None if all can."""
+    if "\x00" in text:
+        return "contains a NUL character; PostgreSQL cannot store it, remove it."
+    if _SURROGATE.search(text):
+        return "contains a lone surrogate, which is not text; decode the bytes properly first."
+    return None
+
+
+def dump(value: Any, field: str, max_bytes: int | None = None) -> str:
+    """Return `value` as the JSON text that every engine stores and gives back alike.
+
+    Raises InvalidJob, naming the place inside `field`, for what JSON cannot hold or what the
+    engines would change: NaN, NUL, lone surrogates, keys that are not strings, foreign types,
+    nesting over 30 levels; and for a text over `max_bytes`.
+    """
+    large_floats: list[float] = []
+    _check(value, field, 0, large_floats)
+    try:
+        text = _encode(value, mark=bool(large_floats))
+    except (TypeError, ValueError) as error:
+        raise InvalidJob(field, f"cannot be written as JSON ({type(error).__name__}).") from None
+    if max_bytes is not None and len(text) > max_bytes:
+        raise InvalidJob(
+            field,
+            f"takes {len(text):,} bytes as JSON, over the limit of {max_bytes:,}; "
+            "store the data elsewhere and pass its id, or raise MAX_PAYLOAD_BYTES.",
+        )
+    return text
+
+
+def _check(value: Any, path: str, depth: int, large_floats: list[float]) -> None:
+    if value is None or isinstance(value, (bool, int)):
+        return
+    if isinstance(value, str):
+        if problem := text_problem(value):
+            raise InvalidJob(path, problem)
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidJob(path, f"is {value!r}, which JSON cannot hold; use None or a text.")
+        if abs(value) >= 1e16:
+            large_floats.append(value)
+    elif isinstance(value, (dict, list, tuple)):
+        if depth >= MAX_DEPTH:
+            raise InvalidJob(path.split("[")[0], f"is nested over {MAX_DEPTH} levels; flatten it.")
+        for place, item in _items(value, path):
+            _check(item, place, depth + 1, large_floats)
+    else:
+        raise InvalidJob(
+            path, f"is of type {type(value).__name__}, which JSON cannot hold; convert it first."
+        )
+
+
+def _items(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if not isinstance(value, dict):
+        yield from ((f"{path}[{index}]", item) for index, item in enumerate(value))
+        return
+    for key, item in value.items():
+        if not isinstance(key, str):
+            raise InvalidJob(path, f"has a key of type {type(key).__name__}; keys must be strings.")
+        if problem := text_problem(key):
+            raise InvalidJob(path, f"has a key that {problem}")
+        yield f"{path}[{key[:40]!r}]", item
+
+
+def _encode(value: Any, mark: bool) -> str:
+    if not mark:
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+    # PostgreSQL's jsonb rewrites 1e+16 as 10000000000000000, which would come back as an int.
+    # Written out with a decimal point, a large float stays a float. NUL cannot occur in a
+    # checked payload, so it marks those numbers safely.
+    text = json.dumps(_mark_large_floats(value), allow_nan=False, separators=(",", ":"))
+    return _MARKED_FLOAT.sub(r"\1", text)
+
+
+def _mark_large_floats(value: Any) -> Any:
+    if isinstance(value, float) and abs(value) >= 1e16:
+        return f"\x00{value:.1f}\x00"
+    if isinstance(value, dict):
+        return {key: _mark_large_floats(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_mark_large_floats(item) for item in value]
+    return value
