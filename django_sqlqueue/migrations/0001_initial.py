@@ -34,7 +34,7 @@ class Migration(migrations.Migration):
                 ('lease_owner', django_sqlqueue.fields.ExactCharField(blank=True, db_default=None, help_text='The runner that holds the claim; empty unless running.', max_length=200, null=True)),
                 ('claims', models.BigIntegerField(db_default=0, help_text='How often it was claimed; only ever grows. With the id it names a claim.')),
                 ('last_error', django_sqlqueue.fields.ExactCharField(blank=True, db_default='', help_text='The classified reason of the latest failure; blank when there is none.', max_length=200)),
-                ('result', django_sqlqueue.fields.StoredJSONField(blank=True, db_default=None, help_text='What the handler returned, as JSON.', null=True)),
+                ('result', django_sqlqueue.fields.StoredJSONField(blank=True, help_text='What the handler returned, as JSON.', null=True)),
                 ('progress', models.SmallIntegerField(blank=True, db_default=None, help_text='Percent done, as the handler says.', null=True)),
                 ('progress_note', django_sqlqueue.fields.ExactCharField(blank=True, db_default='', help_text='What the handler says it is doing.', max_length=200)),
                 ('name', django_sqlqueue.fields.ExactCharField(blank=True, db_default=None, help_text='The unique name of a schedule; empty for a plain job.', max_length=200, null=True)),

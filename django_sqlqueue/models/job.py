@@ -89,8 +89,9 @@ class Job(models.Model):
         db_default="",
         help_text=_("The classified reason of the latest failure; blank when there is none."),
     )
+    # Without a db_default: None would become JSON's null there, which is a value and not NULL.
     result = StoredJSONField(
-        null=True, blank=True, db_default=None, help_text=_("What the handler returned, as JSON.")
+        null=True, blank=True, help_text=_("What the handler returned, as JSON.")
     )
     progress = models.SmallIntegerField(
         null=True, blank=True, db_default=None, help_text=_("Percent done, as the handler says.")
