@@ -94,7 +94,7 @@ class Operating(PinnedQuerySet):
     def _cancel(self, ids: Sequence[int]) -> int:
         live = self._table.filter(pk__in=ids, status__in=LIVE, cancel_requested_at__isnull=True)
         # One statement, so that a job which is claimed meanwhile is cancelled or asked, never
-        # missed. The status comes last: MariaDB lets later assignments see it.
+        # missed. The status comes last: on one engine later assignments see it.
         return self.engine.retrying(
             lambda: live.update(
                 cancel_requested_at=ServerClock(),
@@ -113,10 +113,13 @@ class Operating(PinnedQuerySet):
     def _requeue(self, ids: Sequence[int]) -> int:
         """Requeue a batch at once; where twins meet, job by job."""
         try:
-            with transaction.atomic(using=self.db):
-                return self._make_ready(self._free(ids), ServerClock())
+            return self.engine.retrying(lambda: self._requeue_free(ids))
         except IntegrityError:
             return self._requeue_apart(ids, ServerClock())
+
+    def _requeue_free(self, ids: Sequence[int]) -> int:
+        with self.engine.transaction():
+            return self._make_ready(self._free(ids), ServerClock())
 
     def _free(self, ids: Sequence[int]) -> list[int]:
         """Return those of the jobs that have no live twin, one for each key."""
@@ -132,14 +135,14 @@ class Operating(PinnedQuerySet):
         return sorted([*plain, *(pk for twin, pk in keyed.items() if twin not in taken)])
 
     def _requeue_apart(self, ids: Sequence[int], run_at: Any) -> int:
-        moved = 0
-        for pk in ids:
-            try:
-                with transaction.atomic(using=self.db):
-                    moved += self._make_ready([pk], run_at)
-            except IntegrityError:
-                continue
-        return moved
+        return sum(self.engine.retrying(lambda pk=pk: self._requeue_alone(pk, run_at)) for pk in ids)
+
+    def _requeue_alone(self, pk: int, run_at: Any) -> int:
+        try:
+            with transaction.atomic(using=self.db):
+                return self._make_ready([pk], run_at)
+        except IntegrityError:
+            return 0
 
     def _make_ready(self, ids: Sequence[int], run_at: Any) -> int:
         return self._table.filter(pk__in=ids, status__in=SETTLED).update(
