@@ -32,7 +32,7 @@ DEFAULTS: dict[str, Any] = {
         "cancelled": timedelta(days=7),
     },
     "SCHEDULES": {},  # name -> {"kind": ..., "every" or "cron": ..., and schedule's options}
-    "NOTIFY": True,  # False: no LISTEN and NOTIFY on PostgreSQL
+    "NOTIFY": True,  # False: a commit wakes no idle worker; new work is seen within one POLL
 }
 CHOICES = {"UNKNOWN_KINDS": ("leave", "fail"), "HISTORY": ("failures", "all", "none")}
 SECONDS = ("LEASE", "POLL", "GRACE")

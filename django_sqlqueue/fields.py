@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 
 from django.db import models
-from django.db.models.functions import Now
 
 from .engines import engine_for
 
@@ -66,10 +65,11 @@ class StoredJSONField(models.JSONField):
             return DamagedJSON(value)
 
 
-class ServerClock(Now):
+class ServerClock(models.Func):
     """The clock of the database server, in UTC, also in the middle of a transaction."""
+
+    arity = 0
+    output_field = models.DateTimeField()
 
     def as_sql(self, compiler: Any, connection: Any, **extra: Any) -> tuple[str, list[Any]]:
         return engine_for(connection).clock, []
-
-    as_sqlite = as_postgresql = as_mysql = as_oracle = as_sql

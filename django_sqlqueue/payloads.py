@@ -11,7 +11,7 @@ from typing import Any
 from .exceptions import InvalidJob
 
 MAX_DEPTH = 30
-"""MariaDB reads no JSON that is nested deeper; held on all engines so that none differs."""
+"""One engine reads no JSON that is nested deeper; held on all so that none differs."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MARKED_FLOAT = re.compile(r'"\\u0000([-0-9.]+)\\u0000"')
@@ -20,7 +20,7 @@ _MARKED_FLOAT = re.compile(r'"\\u0000([-0-9.]+)\\u0000"')
 def text_problem(text: str) -> str | None:
     """Say why no database can hold this text, or return None if all can."""
     if "\x00" in text:
-        return "contains a NUL character; PostgreSQL cannot store it, remove it."
+        return "contains a NUL character, which not every database can store; remove it."
     if _SURROGATE.search(text):
         return "contains a lone surrogate, which is not text; decode the bytes properly first."
     return None
@@ -85,7 +85,7 @@ def _items(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 def _encode(value: Any, mark: bool) -> str:
     if not mark:
         return json.dumps(value, allow_nan=False, separators=(",", ":"))
-    # PostgreSQL's jsonb rewrites 1e+16 as 10000000000000000, which would come back as an int.
+    # One engine rewrites 1e+16 as 10000000000000000, which would come back as an int.
     # Written out with a decimal point, a large float stays a float. NUL cannot occur in a
     # checked payload, so it marks those numbers safely.
     text = json.dumps(_mark_large_floats(value), allow_nan=False, separators=(",", ":"))
