@@ -1,0 +1,9 @@
+"""Addresses of the example project: the library's pages and the admin."""
+
+from django.contrib import admin
+from django.urls import include, path
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("", include("library.urls")),
+]
