@@ -10,7 +10,6 @@ from django.db import IntegrityError, models, transaction
 from django.db.models import Case, F, Q, Value, When
 from django.db.models.expressions import RawSQL
 
-
 from ..durations import Seconds, to_seconds
 from ..exceptions import InvalidJob
 from ..fields import ExactCharField, InstantField, ServerClock
@@ -135,7 +134,8 @@ class Operating(PinnedQuerySet):
         return sorted([*plain, *(pk for twin, pk in keyed.items() if twin not in taken)])
 
     def _requeue_apart(self, ids: Sequence[int], run_at: Any) -> int:
-        return sum(self.engine.retrying(lambda pk=pk: self._requeue_alone(pk, run_at)) for pk in ids)
+        retrying = self.engine.retrying
+        return sum(retrying(lambda pk=pk: self._requeue_alone(pk, run_at)) for pk in ids)
 
     def _requeue_alone(self, pk: int, run_at: Any) -> int:
         try:
@@ -175,6 +175,3 @@ def _settled(statuses: Iterable[str]) -> list[str]:
     if unknown := set(found) - set(SETTLED):
         raise InvalidJob("statuses", f"must be among {SETTLED}, not {sorted(unknown)}.")
     return found
-
-
-
