@@ -26,3 +26,8 @@ def sleep(job):
     Effect.objects.create(name="started", n=job.id)
     time.sleep(job.payload["seconds"])
     Effect.objects.create(name="finished", n=job.id)
+
+
+@handler("testapp.options", queue="mail", priority=7, max_attempts=3)
+def options(job):
+    return job.payload
