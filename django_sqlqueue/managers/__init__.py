@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from django.db import models
 
+from .adjusting import Adjusting
 from .claiming import Claiming
-from .operating import Operating
 from .reading import QueueDetail, Reading
 from .scheduling import Scheduling
 
 
-class JobQuerySet(Scheduling, Claiming, Operating, Reading):
+class JobQuerySet(Scheduling, Claiming, Adjusting, Reading):
     """The verbs, one file for each concern; Job.objects and Job.objects.using(alias) have them."""
 
 

@@ -6,6 +6,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from ..fields import ExactCharField, InstantField, ServerClock
+from ..managers.pausing import PausedQueueQuerySet
 
 
 class Worker(models.Model):
@@ -41,6 +42,8 @@ class PausedQueue(models.Model):
     id = models.BigAutoField(primary_key=True)
     name = ExactCharField(max_length=100, help_text=_("The queue."))
     paused_at = InstantField(db_default=ServerClock(), help_text=_("Since when."))
+
+    objects = PausedQueueQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("paused queue")
