@@ -26,6 +26,7 @@ DEFAULTS: dict[str, Any] = {
     "HISTORY": "failures",  # which attempts leave a row: "failures", "all" or "none"
     "STORE_MESSAGES": False,  # True stores exception messages; they may hold secrets
     "CLASSIFY": None,  # dotted path or callable: exception -> reason or None
+    "REDACT": None,  # dotted path or callable: (field, value, job) -> what the admin shows
     "RETENTION": {  # how long settled jobs are kept; None keeps them
         "done": timedelta(days=7),
         "failed": timedelta(days=90),
@@ -36,6 +37,7 @@ DEFAULTS: dict[str, Any] = {
 }
 CHOICES = {"UNKNOWN_KINDS": ("leave", "fail"), "HISTORY": ("failures", "all", "none")}
 SECONDS = ("LEASE", "POLL", "GRACE")
+CALLABLES = ("CLASSIFY", "REDACT")
 COUNTS = ("MAX_ATTEMPTS", "THREADS", "MAX_PAYLOAD_BYTES")
 
 
@@ -68,8 +70,8 @@ def _check(key: Any, value: Any) -> None:
         raise InvalidSetting(key, f"names no alias in DATABASES: {value!r}.")
     elif key == "QUEUES":
         _check_queues(value)
-    elif key == "CLASSIFY":
-        _check_classify(value)
+    elif key in CALLABLES:
+        _check_callable(key, value)
     elif key in ("BACKOFF", "RETENTION"):
         _check_mapping(key, value)
     elif key == "SCHEDULES" and not isinstance(value, dict):
@@ -94,13 +96,13 @@ def _check_queues(value: Any) -> None:
         raise InvalidSetting("QUEUES", "must be None or a list of queue names.")
 
 
-def _check_classify(value: Any) -> None:
+def _check_callable(key: str, value: Any) -> None:
     try:
         usable = value is None or callable(_load(value))
     except (ImportError, AttributeError, TypeError):
         usable = False
     if not usable:
-        raise InvalidSetting("CLASSIFY", f"must be a callable or its dotted path, not {value!r}.")
+        raise InvalidSetting(key, f"must be a callable or its dotted path, not {value!r}.")
 
 
 def _check_mapping(key: str, value: Any) -> None:
@@ -138,7 +140,7 @@ class _Settings(SimpleNamespace):
             return {**DEFAULTS[key], **value}
         if key in SECONDS and isinstance(value, timedelta):
             return value.total_seconds()
-        return _load(value) if key == "CLASSIFY" else value
+        return _load(value) if key in CALLABLES else value
 
     def reload(self, *, setting: str = "SQLQUEUE", **kwargs: Any) -> None:
         """Forget the values read so far; Django's setting_changed calls this in tests."""

@@ -54,11 +54,7 @@ class Adjusting(Enqueueing, Operating):
 
     def remove(self) -> int:
         """Delete jobs that are not running, with their history, in batches; return how many."""
-        idle = ~Q(status=RUNNING)
-        return sum(
-            self.engine.retrying(lambda ids=ids: self._delete(self._table.filter(idle, pk__in=ids)))
-            for ids in self._id_batches(idle)
-        )
+        return sum(self._remove(ids) for ids in self._id_batches(~Q(status=RUNNING)))
 
     remove.queryset_only = True  # type: ignore[attr-defined]
 
@@ -116,6 +112,10 @@ class Adjusting(Enqueueing, Operating):
             self._table.filter(pk__in=ids, status=READY).update(**values, updated_at=ServerClock())
             for ids in self._id_batches(Q(status=READY))
         )
+
+    def _remove(self, ids: Sequence[int]) -> int:
+        idle = self._table.filter(~Q(status=RUNNING), pk__in=ids)
+        return self.engine.retrying(lambda: self._delete(idle))
 
     def _run_now(self, ids: Sequence[int]) -> int:
         waiting = self._table.filter(pk__in=ids, status=READY, run_at__gt=ServerClock())
