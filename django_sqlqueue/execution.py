@@ -8,7 +8,7 @@ import logging
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from asgiref.sync import async_to_sync
+from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connections
 
 from . import occurrences, policy, reasons
@@ -35,10 +35,10 @@ def attempt(job: Job, now: datetime | None = None) -> Outcome | None:
     effects, or the claim was lost and the effects were rolled back. Whatever the handler
     raises becomes an outcome; nothing passes through.
     """
-    found = _before(job)
-    if isinstance(found, Outcome):
-        return found
     try:
+        found = _before(job)
+        if isinstance(found, Outcome):
+            return found
         with isolated():
             if options_of(job.kind).atomic:
                 return _call_atomically(found, job, now)
@@ -47,7 +47,37 @@ def attempt(job: Job, now: datetime | None = None) -> Outcome | None:
         log.warning("Job %d (%s) lost its claim; its effects were rolled back.", job.id, job.kind)
         return None
     except BaseException as error:
-        return _outcome_of(job, error)
+        return outcome_of(job, error)
+
+
+async def attempt_coroutine(job: Job) -> Outcome:
+    """Run one attempt of a job whose handler is a coroutine, on the running event loop."""
+    try:
+        found = await sync_to_async(_before)(job)
+        if isinstance(found, Outcome):
+            return found
+        return _completed(job, await found.function(job))
+    except BaseException as error:
+        return outcome_of(job, error)
+
+
+def runs_on_event_loop(kind: str) -> bool:
+    """Say whether attempts of this kind wait on an event loop instead of holding a thread.
+
+    An atomic handler's transaction belongs to a thread, so a coroutine that is one holds it.
+    """
+    found = handler_of(kind)
+    return found is not None and found.is_coroutine and not found.options.atomic
+
+
+def timeout_of(job: Job) -> float | None:
+    """Return the seconds that one attempt of the job may take; None is without limit."""
+    return options_of(job.kind).timeout
+
+
+def timed_out(job: Job) -> Outcome:
+    """Return the outcome of an attempt that is ended without its handler."""
+    return policy.failure(job, policy.TIMEOUT, table_of(job).backoff(job))
 
 
 def run(job: Job, now: datetime | None = None) -> str | None:
@@ -117,7 +147,7 @@ def _result(job: Job) -> str | None:
     return job.__dict__.get("_result_to_store")
 
 
-def _outcome_of(job: Job, error: BaseException) -> Outcome:
+def outcome_of(job: Job, error: BaseException) -> Outcome:
     """Turn what a handler raised into the outcome of its attempt."""
     if isinstance(error, Defer):
         return Outcome(move="defer", delay=error.delay, reason=None, result=_result(job))

@@ -33,6 +33,10 @@ class Handler:
         self.kind, self.function, self.options = kind, function, options
         functools.update_wrapper(self, function)
 
+    @property
+    def is_coroutine(self) -> bool:
+        return inspect.iscoroutinefunction(self.function)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,7 +29,7 @@ def isolated() -> Iterator[None]:
         finally:
             for connection in connections.all(initialized_only=True):
                 if not connection.in_atomic_block:
-                    connection.close_if_unusable_or_obsolete()
+                    _replace_if_broken(connection)
 
 
 @contextlib.contextmanager
@@ -63,3 +64,37 @@ def _unwind(connection: Any, depth: int) -> None:
         abandoned = RuntimeError("left open by a handler")
         with contextlib.suppress(DatabaseError):
             connection.atomic_blocks[-1].__exit__(RuntimeError, abandoned, None)
+
+
+def tidy_connections() -> None:
+    """Undo what a handler left in the connections of this thread."""
+    for connection in connections.all(initialized_only=True):
+        _leave_transaction(connection)
+        _replace_if_broken(connection)
+
+
+def _replace_if_broken(connection: Any) -> None:
+    # A connection lives on for the next job also where CONN_MAX_AGE is 0: a worker serves no
+    # requests whose end would close it.
+    if connection.settings_dict["CONN_MAX_AGE"]:
+        connection.close_if_unusable_or_obsolete()
+    elif connection.errors_occurred:
+        if connection.is_usable():
+            connection.errors_occurred = False
+        else:
+            connection.close()
+
+
+IDLE = 1.0
+"""Seconds after which a connection may have been closed by the server."""
+
+
+def check_before_use() -> None:
+    """Let the next use of each idle connection of this thread first ask whether it lives."""
+    now = time.monotonic()
+    for connection in connections.all(initialized_only=True):
+        used_at = connection.__dict__.get("_sqlqueue_used_at", 0.0)
+        connection._sqlqueue_used_at = now
+        if now - used_at > IDLE and not connection.in_atomic_block:
+            connection.health_check_enabled = True
+            connection.health_check_done = False

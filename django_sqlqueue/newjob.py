@@ -67,9 +67,7 @@ def check_whole(field: str, value: Any, least: int, most: int) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise InvalidJob(
-            field, f"must be a whole number, not {type(value).__name__}."
-        ) from None
+        raise InvalidJob(field, f"must be a whole number, not {type(value).__name__}.") from None
     if not least <= number <= most:
         raise InvalidJob(field, f"must be from {least:,} to {most:,}, not {number}.")
     return int(number)

@@ -33,10 +33,10 @@ def dump(value: Any, field: str, max_bytes: int | None = None) -> str:
     engines would change: NaN, NUL, lone surrogates, keys that are not strings, foreign types,
     nesting over 30 levels; and for a text over `max_bytes`.
     """
-    large_floats: list[float] = []
-    _check(value, field, 0, large_floats)
+    changing: list[float] = []
+    _check(value, field, 0, changing)
     try:
-        text = _encode(value, mark=bool(large_floats))
+        text = _encode(value, mark=bool(changing))
     except (TypeError, ValueError) as error:
         raise InvalidJob(field, f"cannot be written as JSON ({type(error).__name__}).") from None
     if max_bytes is not None and len(text) > max_bytes:
@@ -48,7 +48,7 @@ def dump(value: Any, field: str, max_bytes: int | None = None) -> str:
     return text
 
 
-def _check(value: Any, path: str, depth: int, large_floats: list[float]) -> None:
+def _check(value: Any, path: str, depth: int, changing: list[float]) -> None:
     if value is None or isinstance(value, (bool, int)):
         return
     if isinstance(value, str):
@@ -57,17 +57,22 @@ def _check(value: Any, path: str, depth: int, large_floats: list[float]) -> None
     elif isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidJob(path, f"is {value!r}, which JSON cannot hold; use None or a text.")
-        if abs(value) >= 1e16:
-            large_floats.append(value)
+        if _would_change(value):
+            changing.append(value)
     elif isinstance(value, (dict, list, tuple)):
         if depth >= MAX_DEPTH:
             raise InvalidJob(path.split("[")[0], f"is nested over {MAX_DEPTH} levels; flatten it.")
         for place, item in _items(value, path):
-            _check(item, place, depth + 1, large_floats)
+            _check(item, place, depth + 1, changing)
     else:
         raise InvalidJob(
             path, f"is of type {type(value).__name__}, which JSON cannot hold; convert it first."
         )
+
+
+def _would_change(number: float) -> bool:
+    """Say whether one engine gives another number back than json.dumps has written."""
+    return abs(number) >= 1e16 or (number == 0 and math.copysign(1, number) < 0)
 
 
 def _items(value: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -87,16 +92,16 @@ def _encode(value: Any, mark: bool) -> str:
         return json.dumps(value, allow_nan=False, separators=(",", ":"))
     # One engine rewrites 1e+16 as 10000000000000000, which would come back as an int.
     # Written out with a decimal point, a large float stays a float. NUL cannot occur in a
-    # checked payload, so it marks those numbers safely.
-    text = json.dumps(_mark_large_floats(value), allow_nan=False, separators=(",", ":"))
+    # checked payload, so it marks those numbers safely. And it knows no negative zero.
+    text = json.dumps(_mark_floats(value), allow_nan=False, separators=(",", ":"))
     return _MARKED_FLOAT.sub(r"\1", text)
 
 
-def _mark_large_floats(value: Any) -> Any:
-    if isinstance(value, float) and abs(value) >= 1e16:
-        return f"\x00{value:.1f}\x00"
+def _mark_floats(value: Any) -> Any:
+    if isinstance(value, float) and _would_change(value):
+        return f"\x00{value:.1f}\x00" if value else 0.0
     if isinstance(value, dict):
-        return {key: _mark_large_floats(item) for key, item in value.items()}
+        return {key: _mark_floats(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_mark_large_floats(item) for item in value]
+        return [_mark_floats(item) for item in value]
     return value

@@ -23,6 +23,8 @@ TABLE = "django_sqlqueue_job"
 PAUSED = "django_sqlqueue_pausedqueue"
 CLAIM_INDEX = "sqlqueue_claim_idx"
 CONFLICT_TRIES = 8
+TEXT_AT_ONCE = 2_000_000
+"""Bytes of JSON in one statement for many rows: every server takes so much at once."""
 
 Found = TypeVar("Found")
 
@@ -108,6 +110,19 @@ class Engine:
     def notify(self) -> None:
         """Wake idle workers, where the engine can."""
 
+    @property
+    def can_listen(self) -> bool:
+        """Can this connection wait for notifications?"""
+        return False
+
+    def listen(self, heard: Callable[[], None], stopped: Callable[[], bool]) -> None:
+        """Call `heard` at once and at each notification, until `stopped` or an error."""
+        raise NotImplementedError
+
+    def change_marker(self) -> int | None:
+        """Return a number that changes when another connection commits; None where none does."""
+        return None
+
     # Transactions
 
     @contextlib.contextmanager
@@ -184,6 +199,10 @@ class Engine:
                 places.append("%s")
                 params.append(value)
         return places, params
+
+    def takes(self, text: str) -> bool:
+        """Say whether one statement can carry this text, which is longer than TEXT_AT_ONCE."""
+        return True
 
     def rows_at_once(self, columns: int) -> int:
         """Return how many rows of so many columns one INSERT takes."""

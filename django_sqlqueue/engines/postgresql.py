@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -110,7 +110,9 @@ class PostgreSQL(Engine):
     ) -> tuple[str, list[tuple[str, str]]]:
         kind = TYPES.get(column, "text")
         if kind == "timestamptz":
-            arrays.append([None if isinstance(v, After) or v is None else as_aware(v) for v in values])
+            arrays.append(
+                [None if isinstance(v, After) or v is None else as_aware(v) for v in values]
+            )
             arrays.append([v.seconds if isinstance(v, After) else None for v in values])
             return (
                 f"COALESCE(v_{column}, {{clock}} + v_{column}_after * interval '1 second')",
@@ -190,18 +192,44 @@ class PostgreSQL(Engine):
     ) -> set[int]:
         until, params = self.moment(After(lease), now)
         ids, numbers = zip(*claims, strict=True)
+        mine = (
+            " FROM unnest(%s::bigint[], %s::bigint[]) AS v (job_id, claim)"
+            f" JOIN {TABLE} AS job ON job.id = job_id AND job.claims = claim"
+            " WHERE job.status = 'running'"
+        )
+        # Differs on PostgreSQL because a row that a transaction holds would make the renewal
+        # of all the others wait. A claim whose row is held is still a claim.
         with self.connection.cursor() as cursor:
             cursor.execute(
-                f"UPDATE {TABLE} SET lease_until = {until}"
-                " FROM unnest(%s::bigint[], %s::bigint[]) AS v (job_id, claim)"
-                " WHERE id = job_id AND claims = claim AND status = 'running' RETURNING id",
+                f"UPDATE {TABLE} SET lease_until = {until} WHERE id IN"
+                f" (SELECT job.id{mine} ORDER BY job.id FOR UPDATE OF job SKIP LOCKED)"
+                " RETURNING id",
                 [*params, list(ids), list(numbers)],
             )
-            return {row[0] for row in cursor.fetchall()}
+            held = {row[0] for row in cursor.fetchall()}
+            if len(held) < len(claims):
+                cursor.execute(f"SELECT job.id{mine}", [list(ids), list(numbers)])
+                held |= {row[0] for row in cursor.fetchall()}
+            return held
 
     def notify(self) -> None:
         with self.connection.cursor() as cursor:
             cursor.execute(f"NOTIFY {CHANNEL}")
+
+    @property
+    def can_listen(self) -> bool:
+        # Imported here because other engines do not have the driver.
+        from django.db.backends.postgresql.psycopg_any import is_psycopg3
+
+        return bool(is_psycopg3)
+
+    def listen(self, heard: Callable[[], None], stopped: Callable[[], bool]) -> None:
+        with self.connection.cursor() as cursor:
+            cursor.execute(f"LISTEN {CHANNEL}")
+        heard()
+        while not stopped():
+            for _ in self.connection.connection.notifies(timeout=0.5, stop_after=1):
+                heard()
 
 
 def _walk(kinds: Sequence[str] | None, queues: Sequence[str] | None) -> tuple[str, list[Any]]:
@@ -215,9 +243,7 @@ def _walk(kinds: Sequence[str] | None, queues: Sequence[str] | None) -> tuple[st
         beyond = "kind = lane.kind AND (queue, priority) > (lane.queue, lane.priority)"
         params = [list(kinds)]
     else:
-        roots = (
-            "unnest(%s::text[]) AS k (of_kind) CROSS JOIN unnest(%s::text[]) AS q (of_queue)"
-        )
+        roots = "unnest(%s::text[]) AS k (of_kind) CROSS JOIN unnest(%s::text[]) AS q (of_queue)"
         root = " AND kind = of_kind AND queue = of_queue"
         beyond = "kind = lane.kind AND queue = lane.queue AND priority > lane.priority"
         params = [list(kinds), list(queues)]

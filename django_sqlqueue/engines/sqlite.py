@@ -51,6 +51,11 @@ class SQLite(Engine):
         with self.connection.cursor() as cursor:
             cursor.execute(f"UPDATE {TABLE} SET claims = claims WHERE id < 0")
 
+    def change_marker(self) -> int | None:
+        self.connection.ensure_connection()
+        marker: int = self.connection.connection.execute("PRAGMA data_version").fetchone()[0]
+        return marker
+
     def is_conflict(self, error: BaseException) -> bool:
         return "is locked" in str(error) or "is busy" in str(error)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.db import connections, models, router
 
 from ..conf import settings
 from ..engines import Engine, engine_for
+from ..engines.base import TEXT_AT_ONCE
 from ..fields import InstantField, StoredJSONField
 
 if TYPE_CHECKING:
@@ -69,13 +70,18 @@ def _converter(field: Any, connection: Any) -> Callable[[Any], Any] | None:
     return convert
 
 
-def in_batches(items: Iterable[Any], size: int) -> Iterable[list[Any]]:
-    """Yield the items in lists of at most `size`."""
+def in_batches(
+    items: Iterable[Any], size: int, text_of: Callable[[Any], str | None] = lambda item: None
+) -> Iterator[list[Any]]:
+    """Yield the items in lists of at most `size`, and of no more text than a statement takes."""
     batch: list[Any] = []
+    length = 0
     for item in items:
-        batch.append(item)
-        if len(batch) == size:
+        longer = len(text_of(item) or "")
+        if batch and (len(batch) == size or length + longer > TEXT_AT_ONCE):
             yield batch
-            batch = []
+            batch, length = [], 0
+        batch.append(item)
+        length += longer
     if batch:
         yield batch

@@ -72,6 +72,30 @@ class Claiming(Settling):
             instants.append(as_aware(lease))
         return as_attribute(min(instants)) if instants else None
 
+    def seconds_to_next(
+        self, *, kinds: Iterable[str] | None = None, queues: Iterable[str] | None = None
+    ) -> float | None:
+        """Return how long it is until next_due, by the database's clock; 0 if it has come."""
+        instant = self.next_due(kinds=kinds, queues=queues)
+        if instant is None:
+            return None
+        return max(0.0, (as_aware(instant) - self.engine.now()).total_seconds())
+
+    def is_due(
+        self, *, kinds: Iterable[str] | None = None, queues: Iterable[str] | None = None
+    ) -> bool:
+        """Say whether a job could be claimed now."""
+        kinds, queues = _names("kinds", kinds), _names("queues", queues)
+        if kinds == [] or queues == []:
+            return False
+        heads = [lane.run_at for lane in self.engine.lanes(kinds, queues)]
+        return bool(heads) and min(heads) <= self.engine.now()
+
+    def running_owners(self) -> list[str]:
+        """Return the runners that hold claims, living or not."""
+        running = self.filter(status=RUNNING).order_by()
+        return list(running.values_list("lease_owner", flat=True).distinct())
+
     def renew(
         self, jobs: Iterable[Job], lease: Seconds | timedelta, *, now: datetime | None = None
     ) -> set[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from django.db import connections, transaction
@@ -11,7 +12,7 @@ from django.db import connections, transaction
 from .. import payloads
 from ..conf import settings
 from ..durations import Seconds, to_seconds
-from ..engines.base import After
+from ..engines.base import TEXT_AT_ONCE, After
 from ..exceptions import InvalidJob
 from ..kinds import options_of
 from ..newjob import (
@@ -31,7 +32,7 @@ COLUMNS = (
     "kind", "queue", "priority", "dedup_key", "ref", "payload", "run_at", "deadline",
     "max_attempts",
 )  # fmt: skip
-KIND, DEDUP_KEY = COLUMNS.index("kind"), COLUMNS.index("dedup_key")
+KIND, DEDUP_KEY, PAYLOAD = map(COLUMNS.index, ("kind", "dedup_key", "payload"))
 
 
 class Enqueueing(PinnedQuerySet):
@@ -64,6 +65,7 @@ class Enqueueing(PinnedQuerySet):
                 max_attempts,
             )
         )  # fmt: skip
+        self._check_size([row])
         engine = self.engine
         inserted = engine.retrying(lambda: engine.insert(COLUMNS, [row], None, self.columns))
         if not inserted:
@@ -80,19 +82,29 @@ class Enqueueing(PinnedQuerySet):
         """
         rows = [row_of(job if isinstance(job, NewJob) else NewJob(*job)) for job in jobs]
         rows.sort(key=_lock_order)
+        self._check_size(rows)
         engine = self.engine
         size = engine.rows_at_once(len(COLUMNS))
+        batches = list(in_batches(rows, size, itemgetter(PAYLOAD)))
 
         def insert_all() -> int:
             with engine.unit():
-                return sum(
-                    engine.insert(COLUMNS, batch, None) for batch in in_batches(rows, size)
-                )
+                return sum(engine.insert(COLUMNS, batch, None) for batch in batches)
 
         inserted = engine.retrying(insert_all) if rows else 0
         if inserted:
             self.wake_workers()
         return inserted
+
+    def _check_size(self, rows: list[tuple[Any, ...]]) -> None:
+        for row in rows:
+            text = row[PAYLOAD]
+            if len(text) > TEXT_AT_ONCE and not self.engine.takes(text):
+                raise InvalidJob(
+                    "payload",
+                    f"takes {len(text):,} bytes as JSON, more than the database server takes at "
+                    "once; store the data elsewhere and pass its id.",
+                )
 
     def wake_workers(self) -> None:
         """Wake idle workers when the present transaction commits, once for all its jobs."""

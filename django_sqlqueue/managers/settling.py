@@ -8,11 +8,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 
-
 from .. import occurrences, payloads, policy
 from ..conf import settings
 from ..durations import Seconds, clamp, to_seconds
-from ..engines.base import as_aware
+from ..engines.base import TEXT_AT_ONCE, as_aware
 from ..exceptions import InvalidJob
 from ..fields import ServerClock
 from ..kinds import backoff_of
@@ -20,7 +19,7 @@ from ..lifecycle import CANCELLED, RUNNING
 from ..newjob import check_instant
 from ..policy import Outcome, Settlement
 from ..reasons import storable
-from .base import PinnedQuerySet
+from .base import PinnedQuerySet, in_batches
 
 if TYPE_CHECKING:
     from ..models import Job
@@ -46,9 +45,17 @@ class Settling(PinnedQuerySet):
         *,
         lease_over: bool = False,
     ) -> dict[int, str]:
-        """End many claims in one statement; return the new status of those that still held."""
+        """End many claims; return the new status of those that still held.
+
+        It is one statement, unless their results are too long for that.
+        """
         endings = [self._ending(job, outcome, now) for job, outcome in pairs]
-        return self.engine.retrying(lambda: self._settle(endings, now, lease_over))
+        statuses: dict[int, str] = {}
+        for batch in in_batches(endings, len(endings), _result_of):
+            statuses |= self.engine.retrying(
+                lambda batch=batch: self._settle(batch, now, lease_over)
+            )
+        return statuses
 
     def _settle(
         self, endings: list[Ended], now: datetime | None, lease_over: bool
@@ -126,10 +133,14 @@ class Settling(PinnedQuerySet):
         if result is None:
             return None
         try:
-            return payloads.dump(result, "result", settings.MAX_PAYLOAD_BYTES)
+            text = payloads.dump(result, "result", settings.MAX_PAYLOAD_BYTES)
         except InvalidJob as error:
             log.warning("A result was dropped, as JSON cannot hold it (%s).", error.field)
             return None
+        if len(text) > TEXT_AT_ONCE and not self.engine.takes(text):
+            log.warning("A result was dropped, as the database server does not take it at once.")
+            return None
+        return text
 
     # While running
 
@@ -182,6 +193,10 @@ class Settling(PinnedQuerySet):
         for row in rows:
             if row.number >= KEPT_ATTEMPTS or row.job.name is not None:
                 _trim(attempts.filter(job_id=row.job_id))
+
+
+def _result_of(ending: Ended) -> str | None:
+    return ending[2].result
 
 
 def _attempt(model: Any, job: Job, outcome: Outcome, name: str, now: datetime | None) -> Any:

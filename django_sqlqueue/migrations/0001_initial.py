@@ -8,119 +8,489 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='Job',
+            name="Job",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('kind', django_sqlqueue.fields.ExactCharField(help_text='The string that chooses the handler.', max_length=200)),
-                ('queue', django_sqlqueue.fields.ExactCharField(db_default='default', help_text='The named lane, which workers may choose.', max_length=100)),
-                ('priority', models.SmallIntegerField(db_default=0, help_text='From -100 to 100; higher goes first.')),
-                ('dedup_key', django_sqlqueue.fields.ExactCharField(blank=True, db_default=None, help_text='At most one live job of a kind holds a key; empty means none is held.', max_length=255, null=True)),
-                ('ref', django_sqlqueue.fields.ExactCharField(blank=True, db_default='', help_text='What the job is about, such as “library:42”; blank is nothing.', max_length=255)),
-                ('payload', django_sqlqueue.fields.StoredJSONField(blank=True, db_default={}, help_text='The JSON input of the handler.')),
-                ('status', django_sqlqueue.fields.ExactCharField(db_default='ready', help_text='ready, running, done, failed or cancelled.', max_length=20)),
-                ('run_at', django_sqlqueue.fields.InstantField(db_default=django_sqlqueue.fields.ServerClock(), help_text='The earliest time it may be claimed.')),
-                ('attempts', models.IntegerField(db_default=0, help_text='Turns at running so far, counted at the claim.')),
-                ('max_attempts', models.IntegerField(db_default=5, help_text='The turns it may have before it fails for good.')),
-                ('deadline', django_sqlqueue.fields.InstantField(blank=True, db_default=None, help_text='After this instant it is retired instead of run.', null=True)),
-                ('lease_until', django_sqlqueue.fields.InstantField(blank=True, db_default=None, help_text='How long the present claim holds without renewal.', null=True)),
-                ('lease_owner', django_sqlqueue.fields.ExactCharField(blank=True, db_default=None, help_text='The runner that holds the claim; empty unless running.', max_length=200, null=True)),
-                ('claims', models.BigIntegerField(db_default=0, help_text='How often it was claimed; only ever grows. With the id it names a claim.')),
-                ('last_error', django_sqlqueue.fields.ExactCharField(blank=True, db_default='', help_text='The classified reason of the latest failure; blank when there is none.', max_length=200)),
-                ('result', django_sqlqueue.fields.StoredJSONField(blank=True, help_text='What the handler returned, as JSON.', null=True)),
-                ('progress', models.SmallIntegerField(blank=True, db_default=None, help_text='Percent done, as the handler says.', null=True)),
-                ('progress_note', django_sqlqueue.fields.ExactCharField(blank=True, db_default='', help_text='What the handler says it is doing.', max_length=200)),
-                ('name', django_sqlqueue.fields.ExactCharField(blank=True, db_default=None, help_text='The unique name of a schedule; empty for a plain job.', max_length=200, null=True)),
-                ('interval', models.DurationField(blank=True, db_default=None, help_text='The time between two due times of a schedule.', null=True)),
-                ('cron', django_sqlqueue.fields.ExactCharField(blank=True, db_default='', help_text="The five-field expression of a schedule's due times.", max_length=200)),
-                ('timezone', django_sqlqueue.fields.ExactCharField(blank=True, db_default='', help_text='The time zone whose clock the expression follows.', max_length=100)),
-                ('missed', django_sqlqueue.fields.ExactCharField(db_default='once', help_text='What is done for missed occurrences: once, all or skip.', max_length=10)),
-                ('missed_count', models.BigIntegerField(db_default=0, help_text='How many occurrences were passed over so far.')),
-                ('due_at', django_sqlqueue.fields.InstantField(blank=True, db_default=None, help_text='The due time of the present occurrence, which retries do not move.', null=True)),
-                ('cancel_requested_at', django_sqlqueue.fields.InstantField(blank=True, db_default=None, help_text='When it was asked to stop.', null=True)),
-                ('created_at', django_sqlqueue.fields.InstantField(db_default=django_sqlqueue.fields.ServerClock(), help_text='When it was enqueued.')),
-                ('updated_at', django_sqlqueue.fields.InstantField(db_default=django_sqlqueue.fields.ServerClock(), help_text='When it last moved.')),
-                ('started_at', django_sqlqueue.fields.InstantField(blank=True, db_default=None, help_text='When the latest attempt began.', null=True)),
-                ('finished_at', django_sqlqueue.fields.InstantField(blank=True, db_default=None, help_text='When it was settled.', null=True)),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                (
+                    "kind",
+                    django_sqlqueue.fields.ExactCharField(
+                        help_text="The string that chooses the handler.", max_length=200
+                    ),
+                ),
+                (
+                    "queue",
+                    django_sqlqueue.fields.ExactCharField(
+                        db_default="default",
+                        help_text="The named lane, which workers may choose.",
+                        max_length=100,
+                    ),
+                ),
+                (
+                    "priority",
+                    models.SmallIntegerField(
+                        db_default=0, help_text="From -100 to 100; higher goes first."
+                    ),
+                ),
+                (
+                    "dedup_key",
+                    django_sqlqueue.fields.ExactCharField(
+                        blank=True,
+                        db_default=None,
+                        help_text="At most one live job of a kind holds a key; empty means none is held.",
+                        max_length=255,
+                        null=True,
+                    ),
+                ),
+                (
+                    "ref",
+                    django_sqlqueue.fields.ExactCharField(
+                        blank=True,
+                        db_default="",
+                        help_text="What the job is about, such as “library:42”; blank is nothing.",
+                        max_length=255,
+                    ),
+                ),
+                (
+                    "payload",
+                    django_sqlqueue.fields.StoredJSONField(
+                        blank=True, db_default={}, help_text="The JSON input of the handler."
+                    ),
+                ),
+                (
+                    "status",
+                    django_sqlqueue.fields.ExactCharField(
+                        db_default="ready",
+                        help_text="ready, running, done, failed or cancelled.",
+                        max_length=20,
+                    ),
+                ),
+                (
+                    "run_at",
+                    django_sqlqueue.fields.InstantField(
+                        db_default=django_sqlqueue.fields.ServerClock(),
+                        help_text="The earliest time it may be claimed.",
+                    ),
+                ),
+                (
+                    "attempts",
+                    models.IntegerField(
+                        db_default=0, help_text="Turns at running so far, counted at the claim."
+                    ),
+                ),
+                (
+                    "max_attempts",
+                    models.IntegerField(
+                        db_default=5, help_text="The turns it may have before it fails for good."
+                    ),
+                ),
+                (
+                    "deadline",
+                    django_sqlqueue.fields.InstantField(
+                        blank=True,
+                        db_default=None,
+                        help_text="After this instant it is retired instead of run.",
+                        null=True,
+                    ),
+                ),
+                (
+                    "lease_until",
+                    django_sqlqueue.fields.InstantField(
+                        blank=True,
+                        db_default=None,
+                        help_text="How long the present claim holds without renewal.",
+                        null=True,
+                    ),
+                ),
+                (
+                    "lease_owner",
+                    django_sqlqueue.fields.ExactCharField(
+                        blank=True,
+                        db_default=None,
+                        help_text="The runner that holds the claim; empty unless running.",
+                        max_length=200,
+                        null=True,
+                    ),
+                ),
+                (
+                    "claims",
+                    models.BigIntegerField(
+                        db_default=0,
+                        help_text="How often it was claimed; only ever grows. With the id it names a claim.",
+                    ),
+                ),
+                (
+                    "last_error",
+                    django_sqlqueue.fields.ExactCharField(
+                        blank=True,
+                        db_default="",
+                        help_text="The classified reason of the latest failure; blank when there is none.",
+                        max_length=200,
+                    ),
+                ),
+                (
+                    "result",
+                    django_sqlqueue.fields.StoredJSONField(
+                        blank=True, help_text="What the handler returned, as JSON.", null=True
+                    ),
+                ),
+                (
+                    "progress",
+                    models.SmallIntegerField(
+                        blank=True,
+                        db_default=None,
+                        help_text="Percent done, as the handler says.",
+                        null=True,
+                    ),
+                ),
+                (
+                    "progress_note",
+                    django_sqlqueue.fields.ExactCharField(
+                        blank=True,
+                        db_default="",
+                        help_text="What the handler says it is doing.",
+                        max_length=200,
+                    ),
+                ),
+                (
+                    "name",
+                    django_sqlqueue.fields.ExactCharField(
+                        blank=True,
+                        db_default=None,
+                        help_text="The unique name of a schedule; empty for a plain job.",
+                        max_length=200,
+                        null=True,
+                    ),
+                ),
+                (
+                    "interval",
+                    models.DurationField(
+                        blank=True,
+                        db_default=None,
+                        help_text="The time between two due times of a schedule.",
+                        null=True,
+                    ),
+                ),
+                (
+                    "cron",
+                    django_sqlqueue.fields.ExactCharField(
+                        blank=True,
+                        db_default="",
+                        help_text="The five-field expression of a schedule's due times.",
+                        max_length=200,
+                    ),
+                ),
+                (
+                    "timezone",
+                    django_sqlqueue.fields.ExactCharField(
+                        blank=True,
+                        db_default="",
+                        help_text="The time zone whose clock the expression follows.",
+                        max_length=100,
+                    ),
+                ),
+                (
+                    "missed",
+                    django_sqlqueue.fields.ExactCharField(
+                        db_default="once",
+                        help_text="What is done for missed occurrences: once, all or skip.",
+                        max_length=10,
+                    ),
+                ),
+                (
+                    "missed_count",
+                    models.BigIntegerField(
+                        db_default=0, help_text="How many occurrences were passed over so far."
+                    ),
+                ),
+                (
+                    "due_at",
+                    django_sqlqueue.fields.InstantField(
+                        blank=True,
+                        db_default=None,
+                        help_text="The due time of the present occurrence, which retries do not move.",
+                        null=True,
+                    ),
+                ),
+                (
+                    "cancel_requested_at",
+                    django_sqlqueue.fields.InstantField(
+                        blank=True,
+                        db_default=None,
+                        help_text="When it was asked to stop.",
+                        null=True,
+                    ),
+                ),
+                (
+                    "created_at",
+                    django_sqlqueue.fields.InstantField(
+                        db_default=django_sqlqueue.fields.ServerClock(),
+                        help_text="When it was enqueued.",
+                    ),
+                ),
+                (
+                    "updated_at",
+                    django_sqlqueue.fields.InstantField(
+                        db_default=django_sqlqueue.fields.ServerClock(),
+                        help_text="When it last moved.",
+                    ),
+                ),
+                (
+                    "started_at",
+                    django_sqlqueue.fields.InstantField(
+                        blank=True,
+                        db_default=None,
+                        help_text="When the latest attempt began.",
+                        null=True,
+                    ),
+                ),
+                (
+                    "finished_at",
+                    django_sqlqueue.fields.InstantField(
+                        blank=True, db_default=None, help_text="When it was settled.", null=True
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'job',
-                'verbose_name_plural': 'jobs',
-                'permissions': (('retry_job', 'Can retry jobs'), ('cancel_job', 'Can cancel jobs'), ('view_payload', 'Can view payloads and results')),
-                'indexes': [django_sqlqueue.indexes.PartialIndex(fields=['kind', 'queue', 'priority', 'run_at', 'id'], instead=('status',), name='sqlqueue_claim_idx', where=models.Q(('status', 'ready'))), django_sqlqueue.indexes.PartialIndex(fields=['lease_until'], instead=('status',), name='sqlqueue_lease_idx', where=models.Q(('status', 'running'))), django_sqlqueue.indexes.PartialIndex(fields=['status', 'finished_at'], instead=(), name='sqlqueue_settled_idx', where=models.Q(('finished_at__isnull', False))), django_sqlqueue.indexes.PartialIndex(fields=['ref'], instead=(), name='sqlqueue_ref_idx', where=models.Q(('ref', ''), _negated=True))],
-                'constraints': [django_sqlqueue.constraints.LiveKeyConstraint(condition=models.Q(('dedup_key__isnull', False), ('status__in', ('ready', 'running'))), fields=('kind', 'dedup_key'), name='sqlqueue_live_key'), models.UniqueConstraint(fields=('name',), name='sqlqueue_schedule_name'), models.CheckConstraint(condition=models.Q(models.Q(('status__in', ('ready', 'running', 'done', 'failed', 'cancelled')), _negated=True), models.Q(('lease_owner__isnull', False), ('lease_until__isnull', False), ('status', 'running')), models.Q(models.Q(('status', 'running'), _negated=True), ('lease_owner__isnull', True), ('lease_until__isnull', True)), _connector='OR'), name='sqlqueue_lease_if_running'), models.CheckConstraint(condition=models.Q(models.Q(('status__in', ('ready', 'running', 'done', 'failed', 'cancelled')), _negated=True), models.Q(('finished_at__isnull', False), ('status__in', ('done', 'failed', 'cancelled'))), models.Q(('finished_at__isnull', True), ('status__in', ('ready', 'running'))), _connector='OR'), name='sqlqueue_finished_if_settled')],
+                "verbose_name": "job",
+                "verbose_name_plural": "jobs",
+                "permissions": (
+                    ("retry_job", "Can retry jobs"),
+                    ("cancel_job", "Can cancel jobs"),
+                    ("view_payload", "Can view payloads and results"),
+                ),
+                "indexes": [
+                    django_sqlqueue.indexes.PartialIndex(
+                        fields=["kind", "queue", "priority", "run_at", "id"],
+                        instead=("status",),
+                        name="sqlqueue_claim_idx",
+                        where=models.Q(("status", "ready")),
+                    ),
+                    django_sqlqueue.indexes.PartialIndex(
+                        fields=["lease_until"],
+                        instead=("status",),
+                        name="sqlqueue_lease_idx",
+                        where=models.Q(("status", "running")),
+                    ),
+                    django_sqlqueue.indexes.PartialIndex(
+                        fields=["status", "finished_at"],
+                        instead=(),
+                        name="sqlqueue_settled_idx",
+                        where=models.Q(("finished_at__isnull", False)),
+                    ),
+                    django_sqlqueue.indexes.PartialIndex(
+                        fields=["ref"],
+                        instead=(),
+                        name="sqlqueue_ref_idx",
+                        where=models.Q(("ref", ""), _negated=True),
+                    ),
+                ],
+                "constraints": [
+                    django_sqlqueue.constraints.LiveKeyConstraint(
+                        condition=models.Q(
+                            ("dedup_key__isnull", False), ("status__in", ("ready", "running"))
+                        ),
+                        fields=("kind", "dedup_key"),
+                        name="sqlqueue_live_key",
+                    ),
+                    models.UniqueConstraint(fields=("name",), name="sqlqueue_schedule_name"),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                ("status__in", ("ready", "running", "done", "failed", "cancelled")),
+                                _negated=True,
+                            ),
+                            models.Q(
+                                ("lease_owner__isnull", False),
+                                ("lease_until__isnull", False),
+                                ("status", "running"),
+                            ),
+                            models.Q(
+                                models.Q(("status", "running"), _negated=True),
+                                ("lease_owner__isnull", True),
+                                ("lease_until__isnull", True),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="sqlqueue_lease_if_running",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                ("status__in", ("ready", "running", "done", "failed", "cancelled")),
+                                _negated=True,
+                            ),
+                            models.Q(
+                                ("finished_at__isnull", False),
+                                ("status__in", ("done", "failed", "cancelled")),
+                            ),
+                            models.Q(
+                                ("finished_at__isnull", True), ("status__in", ("ready", "running"))
+                            ),
+                            _connector="OR",
+                        ),
+                        name="sqlqueue_finished_if_settled",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Attempt',
+            name="Attempt",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('number', models.IntegerField(help_text='Which attempt of the job it was, from 1.')),
-                ('runner', django_sqlqueue.fields.ExactCharField(help_text='The worker process that ran it.', max_length=200)),
-                ('started_at', django_sqlqueue.fields.InstantField(help_text='When it was claimed.', null=True)),
-                ('ended_at', django_sqlqueue.fields.InstantField(db_default=django_sqlqueue.fields.ServerClock(), help_text='When it was settled.')),
-                ('outcome', django_sqlqueue.fields.ExactCharField(help_text='done, retried, failed, deferred, released, lost or cancelled.', max_length=20)),
-                ('reason', django_sqlqueue.fields.ExactCharField(blank=True, db_default='', help_text='The classified cause.', max_length=200)),
-                ('traceback', models.TextField(blank=True, db_default='', help_text='Files, lines, functions and class names; no messages and no values.')),
-                ('job', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='history', to='django_sqlqueue.job')),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                (
+                    "number",
+                    models.IntegerField(help_text="Which attempt of the job it was, from 1."),
+                ),
+                (
+                    "runner",
+                    django_sqlqueue.fields.ExactCharField(
+                        help_text="The worker process that ran it.", max_length=200
+                    ),
+                ),
+                (
+                    "started_at",
+                    django_sqlqueue.fields.InstantField(
+                        help_text="When it was claimed.", null=True
+                    ),
+                ),
+                (
+                    "ended_at",
+                    django_sqlqueue.fields.InstantField(
+                        db_default=django_sqlqueue.fields.ServerClock(),
+                        help_text="When it was settled.",
+                    ),
+                ),
+                (
+                    "outcome",
+                    django_sqlqueue.fields.ExactCharField(
+                        help_text="done, retried, failed, deferred, released, lost or cancelled.",
+                        max_length=20,
+                    ),
+                ),
+                (
+                    "reason",
+                    django_sqlqueue.fields.ExactCharField(
+                        blank=True, db_default="", help_text="The classified cause.", max_length=200
+                    ),
+                ),
+                (
+                    "traceback",
+                    models.TextField(
+                        blank=True,
+                        db_default="",
+                        help_text="Files, lines, functions and class names; no messages and no values.",
+                    ),
+                ),
+                (
+                    "job",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="history",
+                        to="django_sqlqueue.job",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'attempt',
-                'verbose_name_plural': 'attempts',
-                'ordering': ('id',),
+                "verbose_name": "attempt",
+                "verbose_name_plural": "attempts",
+                "ordering": ("id",),
             },
         ),
         migrations.CreateModel(
-            name='Schedule',
-            fields=[
-            ],
+            name="Schedule",
+            fields=[],
             options={
-                'verbose_name': 'schedule',
-                'verbose_name_plural': 'schedules',
-                'proxy': True,
-                'indexes': [],
-                'constraints': [],
+                "verbose_name": "schedule",
+                "verbose_name_plural": "schedules",
+                "proxy": True,
+                "indexes": [],
+                "constraints": [],
             },
-            bases=('django_sqlqueue.job',),
+            bases=("django_sqlqueue.job",),
         ),
         migrations.CreateModel(
-            name='PausedQueue',
+            name="PausedQueue",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('name', django_sqlqueue.fields.ExactCharField(help_text='The queue.', max_length=100)),
-                ('paused_at', django_sqlqueue.fields.InstantField(db_default=django_sqlqueue.fields.ServerClock(), help_text='Since when.')),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                (
+                    "name",
+                    django_sqlqueue.fields.ExactCharField(help_text="The queue.", max_length=100),
+                ),
+                (
+                    "paused_at",
+                    django_sqlqueue.fields.InstantField(
+                        db_default=django_sqlqueue.fields.ServerClock(), help_text="Since when."
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'paused queue',
-                'verbose_name_plural': 'paused queues',
-                'constraints': [models.UniqueConstraint(fields=('name',), name='sqlqueue_paused_name')],
+                "verbose_name": "paused queue",
+                "verbose_name_plural": "paused queues",
+                "constraints": [
+                    models.UniqueConstraint(fields=("name",), name="sqlqueue_paused_name")
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Worker',
+            name="Worker",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('runner', django_sqlqueue.fields.ExactCharField(help_text='Its unique name, the lease_owner of what it claims.', max_length=200)),
-                ('host', django_sqlqueue.fields.ExactCharField(help_text='The machine it runs on.', max_length=255)),
-                ('pid', models.BigIntegerField(help_text='Its process id on that machine.')),
-                ('queues', models.JSONField(help_text='The queues it serves; null is all.', null=True)),
-                ('kinds', models.JSONField(default=list, help_text='The kinds it has handlers for.')),
-                ('threads', models.IntegerField(help_text='How many jobs it runs side by side.')),
-                ('started_at', django_sqlqueue.fields.InstantField(db_default=django_sqlqueue.fields.ServerClock(), help_text='When it started.')),
-                ('last_seen_at', django_sqlqueue.fields.InstantField(db_default=django_sqlqueue.fields.ServerClock(), help_text='Its last sign of life.')),
-                ('jobs_done', models.BigIntegerField(db_default=0, help_text='How many attempts it has ended since it started.')),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                (
+                    "runner",
+                    django_sqlqueue.fields.ExactCharField(
+                        help_text="Its unique name, the lease_owner of what it claims.",
+                        max_length=200,
+                    ),
+                ),
+                (
+                    "host",
+                    django_sqlqueue.fields.ExactCharField(
+                        help_text="The machine it runs on.", max_length=255
+                    ),
+                ),
+                ("pid", models.BigIntegerField(help_text="Its process id on that machine.")),
+                (
+                    "queues",
+                    models.JSONField(help_text="The queues it serves; null is all.", null=True),
+                ),
+                (
+                    "kinds",
+                    models.JSONField(default=list, help_text="The kinds it has handlers for."),
+                ),
+                ("threads", models.IntegerField(help_text="How many jobs it runs side by side.")),
+                (
+                    "started_at",
+                    django_sqlqueue.fields.InstantField(
+                        db_default=django_sqlqueue.fields.ServerClock(),
+                        help_text="When it started.",
+                    ),
+                ),
+                (
+                    "last_seen_at",
+                    django_sqlqueue.fields.InstantField(
+                        db_default=django_sqlqueue.fields.ServerClock(),
+                        help_text="Its last sign of life.",
+                    ),
+                ),
+                (
+                    "jobs_done",
+                    models.BigIntegerField(
+                        db_default=0, help_text="How many attempts it has ended since it started."
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'worker',
-                'verbose_name_plural': 'workers',
-                'constraints': [models.UniqueConstraint(fields=('runner',), name='sqlqueue_runner')],
+                "verbose_name": "worker",
+                "verbose_name_plural": "workers",
+                "constraints": [
+                    models.UniqueConstraint(fields=("runner",), name="sqlqueue_runner")
+                ],
             },
         ),
     ]

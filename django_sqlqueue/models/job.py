@@ -17,6 +17,7 @@ from ..lifecycle import LIVE, READY, RUNNING, SETTLED, STATUSES
 from ..managers import JobManager
 from ..policy import Outcome
 
+
 class Job(models.Model):
     """One row of work. Its columns change only by the moves of lifecycle.py."""
 

@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..fields import ExactCharField, InstantField, ServerClock
 from ..managers.pausing import PausedQueueQuerySet
+from ..managers.workers import WorkerQuerySet
 
 
 class Worker(models.Model):
@@ -26,6 +27,8 @@ class Worker(models.Model):
     jobs_done = models.BigIntegerField(
         db_default=0, help_text=_("How many attempts it has ended since it started.")
     )
+
+    objects = WorkerQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("worker")

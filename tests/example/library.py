@@ -15,13 +15,24 @@ COMMAND_SECONDS = 90
 
 PRELUDE = """
 import json
+from django.contrib.auth import get_user_model
 from django.test import Client
 from django_sqlqueue.models import Job
 from library import catalogue, search
 from library.models import Document, Folder
-def get(path, **query):
-    response = Client(SERVER_NAME="localhost", raise_request_exception=False).get(path, query)
+def client(**options):
+    return Client(SERVER_NAME="localhost", raise_request_exception=False, **options)
+def shown(response):
     return {"status": response.status_code, "html": response.content.decode()}
+def get(path, **query):
+    return shown(client().get(path, query))
+def get_as_admin(path):
+    visitor = client()
+    user, _ = get_user_model().objects.get_or_create(
+        username="admin", defaults={"is_staff": True, "is_superuser": True}
+    )
+    visitor.force_login(user)
+    return shown(visitor.get(path))
 """
 
 

@@ -100,14 +100,18 @@ def test_what_was_removed_by_hand_stays_out_until_it_is_added_again(library: Lib
     assert library.documents() == ["library://books/bread.txt", "library://books/sails/sails.txt"]
 
 
-@pytest.mark.parametrize(
-    "uri",
-    ["", "books", "library://", "library://nobody", "library://books/nothing", "library://Books"],
-)
-def test_removing_what_is_not_there_is_refused(library: Library, uri: str) -> None:
+def test_removing_what_is_not_there_is_refused(library: Library) -> None:
     library.write("bread.txt", BREAD)
     library.add()
-    assert "CommandError" in library.manage("remove", uri, exit_code=1)
+    for uri in [
+        "",
+        "books",
+        "library://",
+        "library://nobody",
+        "library://books/no",
+        "library://Books",
+    ]:
+        assert "CommandError" in library.manage("remove", uri, exit_code=1)
     assert library.documents() == ["library://books/bread.txt"]
 
 

@@ -59,6 +59,19 @@ def test_the_pages_show_what_the_jobs_made(indexed: Library) -> None:
     assert "http-equiv" not in queue["html"]
 
 
+def test_the_admin_shows_documents_and_jobs(indexed: Library) -> None:
+    paths = ["/admin/", "/admin/library/folder/", "/admin/library/document/?q=bread"]
+    of_jobs = "/admin/django_sqlqueue/job/"
+    pages = indexed.ask(f"[get_as_admin(path) for path in {[*paths, of_jobs]!r}]")
+    assert [page["status"] for page in pages] == [200] * 4
+    assert "library://books/bread.txt" in pages[2]["html"]
+    assert "library.embed" in pages[3]["html"]
+    document = "Document.objects.get(uri__endswith='bread.txt')"
+    page = indexed.ask(f"get_as_admin(f'/admin/library/document/{{{document}.pk}}/change/')")
+    assert page["status"] == 200
+    assert "Bread is baked" in page["html"]
+
+
 def test_bad_input_is_answered(indexed: Library) -> None:
     queries = [
         {"q": "x" * 201},

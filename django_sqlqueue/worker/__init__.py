@@ -1,0 +1,1 @@
+"""The worker: it owns time, threads and processes, and neither SQL nor a rule of retrying."""

@@ -1,0 +1,68 @@
+"""Running attempts and handing their outcomes on; slots and the event loop share this."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .. import execution, reasons
+from ..policy import Outcome
+from .holdings import Claim, Holdings, claim_of
+from .settler import Settler, log_attempt
+from .timeouts import Timeouts, Watch
+
+if TYPE_CHECKING:
+    from ..models import Job
+
+log = logging.getLogger("django_sqlqueue")
+
+
+class Attempts:
+    """The attempts that were handed to this process and have not ended."""
+
+    def __init__(self, settler: Settler, holdings: Holdings) -> None:
+        self._settler, self._holdings = settler, holdings
+        self.under_way: dict[Claim, Job] = {}
+        self.abandoned: set[Claim] = set()
+        """Attempts that were settled while their handlers would not end."""
+        self.timeouts = Timeouts(self._give_up)
+        self.on_end: Callable[[Job, float], None] = lambda job, seconds: None
+
+    def add(self, job: Job) -> None:
+        self.under_way[claim_of(job)] = job
+
+    def watch(self, job: Job, interrupt: Callable[[], None]) -> Watch | None:
+        """Time the attempt, where its kind has a timeout."""
+        seconds = execution.timeout_of(job)
+        return None if seconds is None else self.timeouts.watch(job, seconds, interrupt)
+
+    def end(self, job: Job, outcome: Outcome | None, started: float) -> None:
+        """Hand the outcome on; None was settled by the attempt itself."""
+        seconds = job.__dict__["_seconds"] = time.monotonic() - started
+        self.under_way.pop(claim_of(job), None)
+        if outcome is None:
+            self._holdings.drop([job])
+            log_attempt(job, Outcome(move="complete"))
+        else:
+            self._settler.put(job, outcome)
+        self.on_end(job, seconds)
+
+    def broke(self, job: Job, error: BaseException) -> Outcome:
+        """Return the outcome of an attempt whose own machinery failed."""
+        log.error(
+            "Job %d (%s): running it failed (%s).",
+            job.id, job.kind, reasons.class_path(type(error)),
+        )  # fmt: skip
+        return execution.outcome_of(job, error)
+
+    def _give_up(self, job: Job) -> None:
+        self.abandoned.add(claim_of(job))
+        log.error(
+            "Job %d (%s, queue %s) does not end; it is settled without its handler.",
+            job.id, job.kind, job.queue,
+        )  # fmt: skip
+        self.under_way.pop(claim_of(job), None)
+        self._settler.put(job, execution.timed_out(job))
+        self.on_end(job, 0.0)

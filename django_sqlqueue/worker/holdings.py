@@ -1,0 +1,46 @@
+"""The claims that this runner holds, from the claim to the stored outcome."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..models import Job
+
+Claim = tuple[int, int]
+
+
+def claim_of(job: Job) -> Claim:
+    return job.id, job.claims
+
+
+class Holdings:
+    """Which jobs are held; threads add, drop and look at the same time."""
+
+    def __init__(self) -> None:
+        self._held: dict[Claim, Job] = {}
+        self._lock = threading.Lock()
+        self.ended = 0
+        """How many attempts have ended so far."""
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, jobs: Iterable[Job]) -> None:
+        with self._lock:
+            self._held.update((claim_of(job), job) for job in jobs)
+
+    def drop(self, jobs: Iterable[Job]) -> None:
+        with self._lock:
+            for job in jobs:
+                if self._held.pop(claim_of(job), None) is not None:
+                    self.ended += 1
+
+    def holds(self, job: Job) -> bool:
+        return claim_of(job) in self._held
+
+    def all(self) -> list[Job]:
+        with self._lock:
+            return list(self._held.values())

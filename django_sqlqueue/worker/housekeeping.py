@@ -1,0 +1,114 @@
+"""What a worker does beside running jobs: reclaim, retention, and showing itself."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.db import reset_queries
+
+from ..conf import settings
+from ..durations import to_seconds
+from ..isolation import check_before_use
+from .bell import Bell
+from .identity import Identity
+from .patience import Patience, close_connections
+
+log = logging.getLogger("django_sqlqueue")
+
+SWEEP = 1.0
+"""Seconds between two sweeps for expired leases."""
+CHECK_IN = 15.0
+RETENTION_FIRST, RETENTION_EVERY = 20.0, 1800.0
+
+
+class Housekeeping(threading.Thread):
+    """A thread with a connection of its own; nothing here holds up claims."""
+
+    def __init__(self, table: Callable[[], Any], bell: Bell, check_in: Callable[[], None]) -> None:
+        super().__init__(name="sqlqueue-housekeeping", daemon=True)
+        self._table, self._bell, self._check_in = table, bell, check_in
+        self._patience = Patience("Housekeeping")
+        self._stopped = threading.Event()
+        started = time.monotonic()
+        self._due = {
+            self._sweep: started,
+            self._show: started,
+            self._retain: started + RETENTION_FIRST * (0.5 + random.random()),
+        }
+
+    def finish(self) -> None:
+        self._stopped.set()
+
+    def run(self) -> None:
+        try:
+            while not self._stopped.wait(max(0.05, min(self._due.values()) - time.monotonic())):
+                try:
+                    check_before_use()
+                    self._do_what_is_due()
+                except Exception as error:
+                    self._stopped.wait(self._patience.after(error))
+                else:
+                    self._patience.success()
+                reset_queries()
+        finally:
+            close_connections()
+
+    def _do_what_is_due(self) -> None:
+        for chore, due in list(self._due.items()):
+            if due <= time.monotonic():
+                every = chore()
+                self._due[chore] = time.monotonic() + every * (0.9 + random.random() / 5)
+
+    def _sweep(self) -> float:
+        reclaimed = self._table().reclaim_expired()
+        if reclaimed:
+            log.warning("Took back %d jobs whose leases were over.", reclaimed)
+            self._bell.ring()
+        return SWEEP
+
+    def _show(self) -> float:
+        self._check_in()
+        return CHECK_IN
+
+    def _retain(self) -> float:
+        """Delete settled jobs that are older than their retention."""
+        for status, age in settings.RETENTION.items():
+            if age is not None:
+                before = self._table().engine.now() - timedelta(seconds=to_seconds(status, age))
+                deleted = self._table().cleanup(before, [status])
+                if deleted:
+                    log.info("Deleted %d %s jobs past their retention.", deleted, status)
+        return RETENTION_EVERY
+
+
+def take_back_from_the_dead(table: Any) -> int:
+    """Make ready, at once, what provably dead runners of this machine left running."""
+    taken = 0
+    for owner in table.running_owners():
+        identity = Identity.parse(owner or "")
+        if identity is not None and identity.is_provably_dead():
+            taken += table.reclaim_owned(owner)
+    if taken:
+        log.warning("Took back %d jobs from runners that are gone.", taken)
+    return taken
+
+
+class Health:
+    """A file that is touched after a good pass, at most once a second."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = None if path is None else Path(path)
+        self._touched_at = 0.0
+
+    def good_pass(self) -> None:
+        if self._path is None or time.monotonic() - self._touched_at < 1:
+            return
+        self._path.touch()
+        self._touched_at = time.monotonic()

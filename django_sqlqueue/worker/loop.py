@@ -1,0 +1,284 @@
+"""One worker process: claim what can start, let the parts do the rest, stop in order."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import threading
+import time
+from typing import Any
+
+from django.db import connections, reset_queries
+
+from .. import execution
+from ..conf import settings
+from ..handlers import all_kinds
+from ..isolation import check_before_use
+from ..models import Job, Worker
+from ..policy import Outcome
+from .attempts import Attempts
+from .bell import Bell
+from .coroutines import Coroutines
+from .holdings import Holdings
+from .housekeeping import Health, Housekeeping, take_back_from_the_dead
+from .identity import Identity
+from .options import WorkerOptions
+from .patience import Patience, close_connections
+from .pool import STALE, Pool
+from .renewal import Renewal
+from .settler import Settler
+from .stopping import Stop
+from .wakeup import ChangeMarker, listener
+
+log = logging.getLogger("django_sqlqueue")
+
+
+class Runner:
+    """A worker process; run() returns when it was asked to stop or has nothing left to do."""
+
+    def __init__(self, options: WorkerOptions) -> None:
+        self.options = options
+        self.alias = options.database or Job.objects.all().db
+        self.identity = Identity.of_this_process()
+        self.name = str(self.identity)
+        self.bell = Bell()
+        self.stop = Stop(self.bell)
+        self.holdings = Holdings()
+        self.settler = Settler(self.table, self.holdings, lambda: self.pool.waiting.qsize() > 0)
+        self.attempts = Attempts(self.settler, self.holdings)
+        self.pool = Pool(options.threads, self.attempts)
+        self.coroutines = Coroutines(options.coroutines, self.attempts)
+        self.renewal = Renewal(self.table, self.holdings, options.lease)
+        self.housekeeping = Housekeeping(self.table, self.bell, self._check_in)
+        self.listener = listener(self.alias, self.bell, options.poll, settings.NOTIFY)
+        self.marker = ChangeMarker(self.alias)
+        self.health = Health(options.health_file)
+        self.attempts.on_end = self._ended
+        self.settler.on_stored = self._stored
+        self._patience = Patience("Claiming")
+        self._claimed = 0
+        self._over = threading.Event()
+
+    def table(self) -> Any:
+        return Job.objects.using(self.alias)
+
+    # The loop
+
+    def run(self) -> bool:
+        """Work until asked to stop or done; return whether every thread has ended."""
+        self.stop.listen()
+        self._start()
+        while not self._is_over():
+            try:
+                claimed = self._pass()
+            except Exception as error:
+                self._sleep(self._patience.after(error))
+            else:
+                self._patience.success()
+                self.health.good_pass()
+                if not claimed:
+                    self._sleep_until_work()
+            reset_queries()
+        try:
+            return self._finish()
+        finally:
+            self._over.set()
+
+    def join(self, timeout: float) -> bool:
+        """Wait, in another thread, until run() has returned."""
+        return self._over.wait(timeout)
+
+    def _pass(self) -> int:
+        """Give back what waits too long and claim what can start; return how many."""
+        check_before_use()
+        if self.pool.is_stale:
+            self._release(self.pool.take_back())
+        self.marker.note()
+        claimed = 0
+        for lane, kinds in self._lanes():
+            room = min(lane.room(), self._left())
+            if room > 0 and kinds != []:
+                jobs = self.table().claim(
+                    self.name,
+                    kinds=kinds,
+                    queues=self.options.queues,
+                    limit=room,
+                    lease=self.options.lease,
+                )
+                self.holdings.add(jobs)
+                lane.feed(jobs)
+                claimed += len(jobs)
+        self._claimed += claimed
+        return claimed
+
+    def _lanes(self) -> list[tuple[Any, list[str] | None]]:
+        """Return who runs which kinds: threads, and the event loop for coroutines."""
+        if self._is_recycling():
+            return []
+        kinds = self._kinds()
+        if kinds is None:
+            return [(self.pool, None)]
+        on_loop = [kind for kind in kinds if execution.runs_on_event_loop(kind)]
+        lanes: list[tuple[Any, list[str] | None]] = [
+            (self.pool, [kind for kind in kinds if kind not in on_loop])
+        ]
+        return [*lanes, (self.coroutines, on_loop)] if on_loop else lanes
+
+    def _kinds(self) -> list[str] | None:
+        if self.options.kinds is not None:
+            return list(self.options.kinds)
+        return None if settings.UNKNOWN_KINDS == "fail" else all_kinds()
+
+    def _left(self) -> int:
+        """Return how many more jobs --max-jobs allows."""
+        limit = self.options.max_jobs
+        return 10_000 if limit is None else limit - self._claimed
+
+    def _is_recycling(self) -> bool:
+        """Does a handler that would not end make this process to be replaced?"""
+        return bool(self.attempts.abandoned)
+
+    def _is_over(self) -> bool:
+        if self.stop.requested:
+            return True
+        if self._left() <= 0 or self._is_recycling():
+            return not self.holdings
+        if not self.options.drain or self.holdings:
+            return False
+        return not self._has_due_work()
+
+    def _has_due_work(self) -> bool:
+        try:
+            return bool(self.table().is_due(kinds=self._kinds(), queues=self.options.queues))
+        except Exception as error:
+            self._sleep(self._patience.after(error))
+            return True
+
+    # Sleeping
+
+    def _sleep_until_work(self) -> None:
+        if len(self.attempts.under_way) >= self.pool.slots or self.pool.waiting.qsize():
+            self._sleep(STALE)
+        elif self.options.drain and not self.holdings:
+            return
+        else:
+            self._sleep(self._seconds_to_work())
+
+    def _seconds_to_work(self) -> float:
+        """Return how long nothing will be due, at most one poll with its jitter."""
+        poll = self.options.poll * (0.9 + random.random() / 5)
+        try:
+            due = self.table().seconds_to_next(kinds=self._kinds(), queues=self.options.queues)
+        except Exception as error:
+            return max(poll, self._patience.after(error))
+        return poll if due is None else min(poll, max(due, 0.002))
+
+    def _sleep(self, seconds: float) -> None:
+        self.bell.wait(seconds, self.marker.step, self._has_changed)
+
+    def _has_changed(self) -> bool:
+        try:
+            return self.marker.has_changed()
+        except Exception:
+            return True
+
+    # What the parts report
+
+    def _ended(self, job: Job, seconds: float) -> None:
+        if self.pool.waiting.qsize() <= self.pool.pace.ahead // 2:
+            self.bell.ring()
+
+    def _stored(self) -> None:
+        if not self.holdings:
+            self.bell.ring()
+
+    def _check_in(self) -> None:
+        workers = Worker.objects.using(self.alias)
+        workers.check_in(
+            self.name,
+            host=self.identity.host,
+            pid=os.getpid(),
+            queues=None if self.options.queues is None else list(self.options.queues),
+            kinds=self._kinds() or [],
+            threads=self.options.threads,
+            jobs_done=self.holdings.ended,
+        )
+        workers.forget_silent()
+
+    # Beginning and end
+
+    @property
+    def _parts(self) -> list[Any]:
+        parts = [self.settler, self.renewal, self.housekeeping, self.attempts.timeouts]
+        return [*parts, self.coroutines, *([self.listener] if self.listener else [])]
+
+    def _start(self) -> None:
+        log.info(
+            "Worker %d serves %s for %d kinds with %d threads on %s, lease %g s.",
+            os.getpid(),
+            "all queues" if self.options.queues is None else ", ".join(self.options.queues),
+            len(self._kinds() or []),
+            self.options.threads,
+            connections[self.alias].display_name,
+            self.options.lease,
+        )
+        try:
+            take_back_from_the_dead(self.table())
+        except Exception as error:
+            self._sleep(self._patience.after(error))
+        self.pool.start()
+        for part in self._parts:
+            part.start()
+
+    def _finish(self) -> bool:
+        """Let what runs end within the grace period, give the rest back, end all threads."""
+        self._release(self.pool.take_back())
+        until = time.monotonic() + self.options.grace
+        while self.holdings and time.monotonic() < until and not self.stop.forced:
+            self.bell.wait(min(0.25, self.options.grace))
+        unfinished = self.holdings.all()
+        if unfinished:
+            log.warning("Gives back %d unfinished jobs.", len(unfinished))
+            self._within(3.0, lambda: self._release(unfinished))
+        self.pool.finish()
+        for part in self._parts:
+            part.finish()
+        ended = self.pool.join(0.2) if unfinished else self.pool.join(2.0)
+        for part in self._parts:
+            part.join(2.0)
+        self._within(3.0, lambda: Worker.objects.using(self.alias).check_out(self.name))
+        self.identity.retire()
+        close_connections()
+        self.stop.restore()
+        log.info("Worker %d has stopped.", os.getpid())
+        return ended and not any(part.is_alive() for part in self._parts)
+
+    def _release(self, jobs: list[Job]) -> None:
+        """Move claimed jobs back to ready, their attempts given back."""
+        if not jobs:
+            return
+        for job in jobs:
+            self.attempts.under_way.pop((job.id, job.claims), None)
+        given_back = [(job, Outcome(move="release", reason=None)) for job in jobs]
+        try:
+            self.table().settle_many(given_back)
+        except Exception as error:
+            self._patience.after(error)
+            log.warning("%d jobs could not be given back; their leases will end.", len(jobs))
+        self.holdings.drop(jobs)
+
+    def _within(self, seconds: float, work: Any) -> None:
+        """Do the work in a thread of its own, and go on without it when it takes longer."""
+
+        def connected() -> None:
+            try:
+                work()
+            except Exception as error:
+                self._patience.after(error)
+            finally:
+                close_connections()
+
+        thread = threading.Thread(target=connected, daemon=True)
+        thread.start()
+        thread.join(seconds)

@@ -1,0 +1,132 @@
+"""The threads that run jobs, and the queue of those about to start."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from django.db import reset_queries
+
+from .. import execution
+from ..isolation import check_before_use
+from ..policy import Outcome
+from .attempts import Attempts
+from .pace import Pace
+from .patience import close_connections
+from .timeouts import Watch, clear_in_thread, raise_in_thread
+
+if TYPE_CHECKING:
+    from ..models import Job
+
+STALE = 0.4
+"""Seconds after which claimed jobs that have not started are given back."""
+
+
+class Pool:
+    """A fixed number of slots, each a thread, fed from one queue."""
+
+    def __init__(self, slots: int, attempts: Attempts) -> None:
+        self.slots = slots
+        self.pace = Pace(slots)
+        self.attempts = attempts
+        self.waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._fed_at = 0.0
+        self._threads = [Slot(number, self) for number in range(1, slots + 1)]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def room(self) -> int:
+        """Return how many more jobs can start now or within a fraction of a second."""
+        ahead = self.pace.ahead
+        if self.waiting.qsize() > ahead // 2:
+            return 0
+        return max(0, self.slots + ahead - len(self.attempts.under_way))
+
+    def feed(self, jobs: list[Job]) -> None:
+        self._fed_at = time.monotonic()
+        for job in jobs:
+            self.attempts.add(job)
+            self.waiting.put(job)
+
+    @property
+    def is_stale(self) -> bool:
+        """Do jobs wait longer than was foreseen?"""
+        return self.waiting.qsize() > 0 and time.monotonic() - self._fed_at > STALE
+
+    def take_back(self) -> list[Job]:
+        """Return the jobs that have not started, and forget the measure that let them in."""
+        self.pace.forget()
+        taken = []
+        while True:
+            try:
+                job = self.waiting.get_nowait()
+            except queue.Empty:
+                return taken
+            if job is not None:
+                taken.append(job)
+
+    def finish(self) -> None:
+        for _ in self._threads:
+            self.waiting.put(None)
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the threads; False where some do not end in time."""
+        end = time.monotonic() + timeout
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+
+class Slot(threading.Thread):
+    """Runs one job after the other, whatever they do."""
+
+    def __init__(self, number: int, pool: Pool) -> None:
+        super().__init__(name=f"sqlqueue-slot-{number}", daemon=True)
+        self._pool = pool
+
+    def run(self) -> None:
+        try:
+            while True:
+                try:
+                    job = self._pool.waiting.get()
+                    if job is None:
+                        return
+                    self._run(job)
+                    reset_queries()
+                except execution.JobTimeout:
+                    # One that was raised for a job just as it ended.
+                    continue
+        finally:
+            close_connections()
+
+    def _run(self, job: Job) -> None:
+        attempts = self._pool.attempts
+        check_before_use()
+        started = time.monotonic()
+        ident = threading.get_ident()
+        watch = attempts.watch(job, lambda: raise_in_thread(ident))
+        outcome, in_time = self._outcome(job, watch)
+        if watch is not None:
+            clear_in_thread(ident)
+            attempts.timeouts.forget(watch)
+        if in_time:
+            self._pool.pace.note(time.monotonic() - started)
+            attempts.end(job, outcome, started)
+
+    def _outcome(self, job: Job, watch: Watch | None) -> tuple[Outcome | None, bool]:
+        """Return the outcome of the attempt, and whether it still counts."""
+        outcome: Outcome | None = execution.timed_out(job)
+        try:
+            try:
+                outcome = execution.attempt(job)
+            except execution.JobTimeout:
+                pass
+            except BaseException as error:
+                outcome = self._pool.attempts.broke(job, error)
+            return outcome, watch is None or watch.finish()
+        except execution.JobTimeout:
+            return outcome, watch is None or watch.finish()

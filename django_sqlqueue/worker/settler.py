@@ -1,0 +1,152 @@
+"""Storing outcomes: in groups under load, at once when idle, again until stored."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from django.db import DataError, Error, IntegrityError, NotSupportedError, ProgrammingError
+from django.db import reset_queries
+
+from .. import reasons
+from ..isolation import check_before_use
+from ..policy import Outcome
+from .holdings import Holdings
+from .patience import Patience, close_connections
+
+if TYPE_CHECKING:
+    from ..models import Job
+
+log = logging.getLogger("django_sqlqueue")
+
+GROUP = 200
+GATHER = 0.005
+"""Seconds that a group may gather while more jobs wait to start."""
+
+REFUSED = (DataError, IntegrityError, NotSupportedError, ProgrammingError)
+"""The database will say the same again."""
+
+Pair = tuple["Job", Outcome]
+
+
+class Settler(threading.Thread):
+    """A thread with a connection of its own that ends claims in groups."""
+
+    def __init__(
+        self, table: Callable[[], Any], holdings: Holdings, busy: Callable[[], bool]
+    ) -> None:
+        super().__init__(name="sqlqueue-settler", daemon=True)
+        self._table, self._holdings, self._busy = table, holdings, busy
+        self._outcomes: queue.SimpleQueue[Pair | None] = queue.SimpleQueue()
+        self._patience = Patience("Storing outcomes")
+        self.on_stored: Callable[[], None] = lambda: None
+
+    def put(self, job: Job, outcome: Outcome) -> None:
+        self._outcomes.put((job, outcome))
+
+    @property
+    def backlog(self) -> int:
+        return self._outcomes.qsize()
+
+    def finish(self) -> None:
+        """Store what is left and end; join() waits for it."""
+        self._outcomes.put(None)
+
+    def run(self) -> None:
+        try:
+            while (group := self._next_group()) is not None:
+                check_before_use()
+                self._store(group)
+                reset_queries()
+                self.on_stored()
+        finally:
+            close_connections()
+
+    def _next_group(self) -> list[Pair] | None:
+        first = self._outcomes.get()
+        if first is None:
+            return None
+        if self._busy():
+            time.sleep(GATHER)
+        group = [first]
+        while len(group) < GROUP:
+            try:
+                pair = self._outcomes.get_nowait()
+            except queue.Empty:
+                break
+            if pair is None:
+                self._outcomes.put(None)
+                break
+            group.append(pair)
+        return group
+
+    def _store(self, group: list[Pair]) -> None:
+        """Store a group, again and again while the database is away and the claims are held."""
+        while group := [pair for pair in group if self._holdings.holds(pair[0])]:
+            try:
+                stored = self._table().settle_many(group)
+            except REFUSED as error:
+                close_connections()
+                self._store_apart(group, error)
+                return
+            except Exception as error:
+                time.sleep(self._patience.after(error))
+            else:
+                self._patience.success()
+                self._report(group, stored)
+                return
+
+    def _store_apart(self, group: list[Pair], error: Error) -> None:
+        """Store one by one what the database refused as a group; the refused one in short."""
+        if len(group) > 1:
+            for pair in group:
+                self._store([pair])
+            return
+        job, outcome = group[0]
+        reduced = reduce(outcome, error)
+        if reduced == outcome:
+            log.error(
+                "The outcome of job %d (%s) cannot be stored (%s); its lease will end.",
+                job.id, job.kind, reasons.class_path(type(error)),
+            )  # fmt: skip
+            self._holdings.drop([job])
+            return
+        self._store([(job, reduced)])
+
+    def _report(self, group: list[Pair], stored: dict[int, str]) -> None:
+        self._holdings.drop(job for job, _ in group)
+        for job, outcome in group:
+            if job.id not in stored:
+                log.warning(
+                    "Job %d (%s, queue %s) was settled by someone else: its claim was lost.",
+                    job.id, job.kind, job.queue,
+                )  # fmt: skip
+            elif log.isEnabledFor(logging.INFO):
+                log_attempt(job, outcome)
+
+
+def reduce(outcome: Outcome, error: Error) -> Outcome:
+    """Return the least that must be stored of an outcome whose details are refused."""
+    reason = outcome.reason
+    if outcome.traceback or outcome.reason:
+        reason = f"outcome_not_stored ({type(error).__name__})"
+    return replace(outcome, reason=reason, result=None, traceback="")
+
+
+def log_attempt(job: Job, outcome: Outcome) -> None:
+    log.info(
+        "Job %d (%s, queue %s) attempt %d of %d: %s%s in %.3f s.",
+        job.id,
+        job.kind,
+        job.queue,
+        job.attempts,
+        job.max_attempts,
+        outcome.move,
+        f" ({outcome.reason})" if outcome.reason else "",
+        job.__dict__.get("_seconds", 0.0),
+    )

@@ -1,0 +1,101 @@
+"""Ending handlers that run too long: an exception in their thread, then without them."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..exceptions import JobTimeout
+
+if TYPE_CHECKING:
+    from ..models import Job
+
+MERCY = 2.0
+"""Seconds that a handler has to end after JobTimeout was raised in it."""
+
+
+class Watch:
+    """One handler that is being timed. Whoever ends it first has the say over its outcome."""
+
+    def __init__(self, job: Job, seconds: float, interrupt: Callable[[], None]) -> None:
+        self.job = job
+        self.due = time.monotonic() + seconds
+        self.interrupted = False
+        self._interrupt = interrupt
+        self._lock = threading.Lock()
+        self._active = True
+
+    def finish(self) -> bool:
+        """End the watch; False where the job was already settled without its handler."""
+        with self._lock:
+            was_active, self._active = self._active, False
+            return was_active
+
+    def interrupt(self) -> None:
+        """Raise JobTimeout in the handler, if it still runs."""
+        with self._lock:
+            if self._active:
+                self.interrupted = True
+                self.due = time.monotonic() + MERCY
+                self._interrupt()
+
+
+class Timeouts(threading.Thread):
+    """The thread that looks after all watches."""
+
+    def __init__(self, give_up: Callable[[Job], None]) -> None:
+        super().__init__(name="sqlqueue-timeouts", daemon=True)
+        self._give_up = give_up
+        self._watches: set[Watch] = set()
+        self._changed = threading.Condition()
+        self._stopped = False
+
+    def watch(self, job: Job, seconds: float, interrupt: Callable[[], None]) -> Watch:
+        watch = Watch(job, seconds, interrupt)
+        with self._changed:
+            self._watches.add(watch)
+            self._changed.notify()
+        return watch
+
+    def forget(self, watch: Watch) -> None:
+        with self._changed:
+            self._watches.discard(watch)
+
+    def finish(self) -> None:
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+
+    def run(self) -> None:
+        while (due := self._wait_for_due()) is not None:
+            for watch in due:
+                if not watch.interrupted:
+                    watch.interrupt()
+                elif watch.finish():
+                    self.forget(watch)
+                    self._give_up(watch.job)
+                else:
+                    self.forget(watch)
+
+    def _wait_for_due(self) -> list[Watch] | None:
+        with self._changed:
+            while not self._stopped:
+                now = time.monotonic()
+                if due := [watch for watch in self._watches if watch.due <= now]:
+                    return due
+                first = min((watch.due for watch in self._watches), default=None)
+                self._changed.wait(None if first is None else first - now)
+            return None
+
+
+def raise_in_thread(ident: int) -> None:
+    """Let the thread raise JobTimeout at its next step of Python code."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(JobTimeout))
+
+
+def clear_in_thread(ident: int) -> None:
+    """Take back a JobTimeout that the thread has not raised yet."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), None)
