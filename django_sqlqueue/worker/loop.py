@@ -158,7 +158,7 @@ class Runner:
     # Sleeping
 
     def _sleep_until_work(self) -> None:
-        if len(self.attempts.under_way) >= self.pool.slots or self.pool.waiting.qsize():
+        if self.pool.waiting.qsize() or len(self.pool.taken) >= self.pool.slots:
             self._sleep(STALE)
         elif self.options.drain and not self.holdings:
             return

@@ -13,6 +13,7 @@ from .. import execution
 from ..isolation import check_before_use
 from ..policy import Outcome
 from .attempts import Attempts
+from .holdings import Claim, claim_of
 from .pace import Pace
 from .patience import close_connections
 from .timeouts import Watch, clear_in_thread, raise_in_thread
@@ -32,6 +33,8 @@ class Pool:
         self.pace = Pace(slots)
         self.attempts = attempts
         self.waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self.taken: set[Claim] = set()
+        """What waits here or runs in a slot."""
         self._fed_at = 0.0
         self._threads = [Slot(number, self) for number in range(1, slots + 1)]
 
@@ -44,11 +47,12 @@ class Pool:
         ahead = self.pace.ahead
         if self.waiting.qsize() > ahead // 2:
             return 0
-        return max(0, self.slots + ahead - len(self.attempts.under_way))
+        return max(0, self.slots + ahead - len(self.taken))
 
     def feed(self, jobs: list[Job]) -> None:
         self._fed_at = time.monotonic()
         for job in jobs:
+            self.taken.add(claim_of(job))
             self.attempts.add(job)
             self.waiting.put(job)
 
@@ -67,6 +71,7 @@ class Pool:
             except queue.Empty:
                 return taken
             if job is not None:
+                self.taken.discard(claim_of(job))
                 taken.append(job)
 
     def finish(self) -> None:
@@ -110,6 +115,7 @@ class Slot(threading.Thread):
         ident = threading.get_ident()
         watch = attempts.watch(job, lambda: raise_in_thread(ident))
         outcome, in_time = self._outcome(job, watch)
+        self._pool.taken.discard(claim_of(job))
         if watch is not None:
             clear_in_thread(ident)
             attempts.timeouts.forget(watch)
