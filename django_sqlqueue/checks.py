@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.checks import CheckMessage, Error, register
+from django.core.checks import CheckMessage, Error, Warning, register
 
-from . import conf
+from . import conf, schedules
+from .exceptions import SqlQueueError
+from .handlers import all_kinds
+from .managers.scheduling import columns_of
 
 
 @register("sqlqueue")
@@ -16,3 +19,27 @@ def check_settings(**kwargs: Any) -> list[CheckMessage]:
         Error(str(problem), hint=problem.hint or None, id="sqlqueue.E001")
         for problem in conf.problems()
     ]
+
+
+@register("sqlqueue")
+def check_schedules(**kwargs: Any) -> list[CheckMessage]:
+    """Return an error for each declared schedule that can never run, a warning for a doubtful."""
+    if conf.problems():
+        return []
+    found: list[CheckMessage] = []
+    for name, options in schedules.declared().items():
+        try:
+            columns_of(name, **{key: value for key, value in options.items() if key != "run_at"})
+        except (SqlQueueError, TypeError) as error:
+            hint = "Give it kind, every or cron, and only the options of Job.objects.schedule."
+            found.append(Error(f"The schedule {name!r}: {error}", hint=hint, id="sqlqueue.E002"))
+            continue
+        if options["kind"] not in all_kinds():
+            found.append(
+                Warning(
+                    f"No handler serves the kind {options['kind']!r} of the schedule {name!r}.",
+                    hint="Register one in a jobs module of an installed app, or fix the name.",
+                    id="sqlqueue.W001",
+                )
+            )
+    return found

@@ -23,14 +23,17 @@ if TYPE_CHECKING:
 
 Function = Callable[..., Any]
 
+SCHEDULE_OPTIONS = ("every", "cron", "timezone", "payload", "missed", "ref", "deadline")
+
 _handlers: dict[str, Handler] = {}
 
 
 class Handler:
     """The function of a kind: it can be called as before, and enqueues jobs of its kind."""
 
-    def __init__(self, kind: str, function: Function, options: Options):
+    def __init__(self, kind: str, function: Function, options: Options, schedule: dict[str, Any]):
         self.kind, self.function, self.options = kind, function, options
+        self.schedule = schedule
         functools.update_wrapper(self, function)
 
     @property
@@ -60,6 +63,7 @@ def handler(
     timeout: Seconds | timedelta | None = None,
     atomic: bool = False,
     classify: Classify = None,
+    **schedule: Any,
 ) -> Callable[[Function], Handler]:
     """Register the decorated function as the handler of `kind`.
 
@@ -67,6 +71,9 @@ def handler(
     is the longest that one attempt may take. With `atomic` the handler's effects on the queue's
     database commit together with the job's completion, or not at all. `classify` maps exception
     classes to reasons. Options left None come from the settings.
+
+    With `every` or `cron` (and timezone, payload, missed, ref, deadline: schedule's options) the
+    handler also declares a schedule that is named as its kind.
 
     Raises ImproperlyConfigured for a wrong option, or a kind that another function handles.
     """
@@ -90,7 +97,7 @@ def handler(
                 f"The handler of kind {kind!r} is a generator, whose body would never run; "
                 "return a value instead of yielding."
             )
-        return _register(Handler(kind, function, options))
+        return _register(Handler(kind, function, options, _check_schedule(kind, schedule)))
 
     return register
 
@@ -117,6 +124,11 @@ def all_kinds() -> list[str]:
     return sorted(_handlers)
 
 
+def all_handlers() -> list[Handler]:
+    """Return the handlers in this process, in the order of their kinds."""
+    return [_handlers[kind] for kind in all_kinds()]
+
+
 def unregister(kind: str) -> None:
     """Forget the handler of a kind; for tests."""
     _handlers.pop(kind, None)
@@ -137,6 +149,16 @@ def _check_backoff(backoff: Any) -> BackoffLike | None:
     if backoff is None or isinstance(backoff, Backoff) or callable(backoff):
         return backoff
     raise InvalidJob("backoff", "must be a Backoff or a function of the attempt.")
+
+
+def _check_schedule(kind: str, schedule: dict[str, Any]) -> dict[str, Any]:
+    unknown = set(schedule) - set(SCHEDULE_OPTIONS)
+    if unknown or (schedule and not {"every", "cron"} & set(schedule)):
+        raise ImproperlyConfigured(
+            f"The handler of kind {kind!r}: {min(unknown or set(schedule))} is no option of a "
+            "handler, or lacks every= or cron= beside it."
+        )
+    return schedule
 
 
 def _check_timeout(timeout: Any) -> float:

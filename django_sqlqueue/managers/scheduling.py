@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -49,8 +50,29 @@ class Scheduling(Enqueueing):
         where the rhythm did not change; while an occurrence runs it takes effect at its end.
         Raises InvalidJob for bad input, before any SQL.
         """
-        wanted = _columns(name, kind, every, cron, timezone, payload, missed, options)
-        deadline = options.get("deadline")
+        rhythm = {"every": every, "cron": cron, "timezone": timezone, "missed": missed}
+        wanted = columns_of(name, kind, payload=payload, **rhythm, **options)
+        return self._store(wanted, run_at, options.get("deadline"))
+
+    def declare(
+        self,
+        name: str,
+        kind: str,
+        *,
+        run_at: datetime | None = None,
+        deadline: timedelta | None = None,
+        **options: Any,
+    ) -> Job:
+        """Name a schedule as schedule does, for as long as the project's code declares it."""
+        wanted = columns_of(name, kind, deadline=deadline, **options)
+        return self._store({**wanted, "declared": True}, run_at, deadline)
+
+    def withdraw(self, names: Collection[str]) -> int:
+        """Cancel the declared schedules that are not among `names`; return how many."""
+        declared = self.model.objects.using(self.db).filter(declared=True)
+        return declared.exclude(name__in=names).cancel()
+
+    def _store(self, wanted: dict[str, Any], run_at: Any, deadline: Any) -> Job:
         lifetime = None if deadline is None else timedelta(seconds=to_seconds("deadline", deadline))
         first = None if run_at is None else check_instant("run_at", run_at)
         engine = self.engine
@@ -101,16 +123,20 @@ class Scheduling(Enqueueing):
         return present.pk
 
 
-def _columns(
+def columns_of(
     name: str,
     kind: str,
-    every: Any,
-    cron: Any,
-    timezone: Any,
-    payload: Any,
-    missed: str,
-    options: dict[str, Any],
+    *,
+    every: Any = None,
+    cron: Any = None,
+    timezone: Any = None,
+    payload: Any = None,
+    missed: str = "once",
+    **options: Any,
 ) -> dict[str, Any]:
+    """Return what a schedule's row holds, but for its times; raises InvalidJob for bad input."""
+    if options.get("deadline") is not None:
+        to_seconds("deadline", options["deadline"])
     if unknown := set(options) - set(OPTIONS):
         raise InvalidJob(min(unknown), f"is no option of a schedule; known: {', '.join(OPTIONS)}.")
     if (every is None) == (cron is None):

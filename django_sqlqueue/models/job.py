@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..constraints import LiveKeyConstraint
 from ..durations import Seconds
+from ..engines.base import as_aware
 from ..fields import ExactCharField, InstantField, ServerClock, StoredJSONField
 from ..indexes import PartialIndex
 from ..lifecycle import LIVE, READY, RUNNING, SETTLED, STATUSES
@@ -136,6 +137,10 @@ class Job(models.Model):
     missed_count = models.BigIntegerField(
         db_default=0, help_text=_("How many occurrences were passed over so far.")
     )
+    declared = models.BooleanField(
+        db_default=False,
+        help_text=_("Is the schedule declared in the project's code, and ends with that?"),
+    )
     due_at = InstantField(
         null=True,
         blank=True,
@@ -218,6 +223,13 @@ class Job(models.Model):
     @property
     def is_settled(self) -> bool:
         return self.status in SETTLED
+
+    @property
+    def occurrence_id(self) -> str:
+        """An id of this piece of work that its retries share and no other has."""
+        if self.name is None or self.due_at is None:
+            return str(self.pk)
+        return f"{self.pk}@{as_aware(self.due_at).isoformat()}"
 
     # Settling: each ends this claim and returns True, or writes nothing and returns False where
     # the claim was lost.

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db import connections, reset_queries
 
-from .. import execution
+from .. import execution, schedules
 from ..conf import settings
 from ..handlers import all_kinds
 from ..isolation import check_before_use
@@ -225,6 +225,7 @@ class Runner:
         )
         try:
             take_back_from_the_dead(self.table())
+            schedules.sync(self.alias)
         except Exception as error:
             self._sleep(self._patience.after(error))
         self.pool.start()
