@@ -6,11 +6,12 @@ from django.db import models
 
 from .adjusting import Adjusting
 from .claiming import Claiming
+from .measuring import Measuring
 from .reading import QueueDetail, Reading
 from .scheduling import Scheduling
 
 
-class JobQuerySet(Scheduling, Claiming, Adjusting, Reading):
+class JobQuerySet(Scheduling, Claiming, Adjusting, Measuring, Reading):
     """The verbs, one file for each concern; Job.objects and Job.objects.using(alias) have them."""
 
 
