@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Max, Q
 
+from ..engines.base import as_aware
 from ..fields import ServerClock
 from .base import PinnedQuerySet
 
@@ -27,3 +28,10 @@ class WorkerQuerySet(PinnedQuerySet):
     def forget_silent(self) -> int:
         """Forget the workers that have shown no sign of life for a day."""
         return self.filter(Q(last_seen_at__lt=self.engine.now() - FORGOTTEN)).delete()[0]
+
+    def seconds_since_last_sign(self) -> float | None:
+        """Return how long no worker has shown itself, by the database's clock; None: there is none."""
+        seen = self.aggregate(last=Max("last_seen_at"))["last"]
+        if seen is None:
+            return None
+        return (self.engine.now() - as_aware(seen)).total_seconds()

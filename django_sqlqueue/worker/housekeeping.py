@@ -101,13 +101,19 @@ def take_back_from_the_dead(table: Any) -> int:
 
 
 class Health:
-    """A file that is touched after a good pass, at most once a second."""
+    """When the last good pass was made, and a file that is touched then, at most once a second."""
 
     def __init__(self, path: str | None) -> None:
         self._path = None if path is None else Path(path)
         self._touched_at = 0.0
+        self._passed_at = time.monotonic()
+
+    def is_good(self, within: float) -> bool:
+        """Say whether a good pass was made within so many seconds."""
+        return time.monotonic() - self._passed_at <= within
 
     def good_pass(self) -> None:
+        self._passed_at = time.monotonic()
         if self._path is None or time.monotonic() - self._touched_at < 1:
             return
         self._path.touch()

@@ -194,6 +194,9 @@ class Runner:
             self.bell.ring()
 
     def _check_in(self) -> None:
+        """Show this worker, unless its loop has made no good pass for long."""
+        if not self.health.is_good(within=60 + 3 * self.options.poll):
+            return
         workers = Worker.objects.using(self.alias)
         workers.check_in(
             self.name,
