@@ -22,7 +22,7 @@ FLOORS = (
     # every write to a job row
     {"fields", "indexes", "constraints", "managers", "models"},
     # what happens to one job
-    {"handlers", "isolation", "execution", "schedules"},
+    {"handlers", "isolation", "execution", "schedules", "explanation"},
     # processes and time
     {"worker"},
     # arguments, pages, adapters

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from django.db import connections
@@ -84,7 +85,7 @@ class Measuring(PinnedQuerySet):
 
         A number beyond CAP_OF_BAR is estimated from how soon that many were reached.
         """
-        spans = list(zip(edges, edges[1:], strict=False))
+        spans = list(pairwise(edges))
         parts = [
             (self.filter(_status(status), finished_at__gte=start, finished_at__lt=end)
              .order_by("finished_at").values("finished_at"), CAP_OF_BAR)
@@ -113,7 +114,8 @@ class Measuring(PinnedQuerySet):
 
     def _ask(self, parts: Iterable[tuple[Any, int]], *facts: str) -> list[tuple[Any, ...]]:
         """Return the count and the facts of each (rows, limit), in one statement."""
-        selects, params = [], []
+        selects: list[str] = []
+        params: list[Any] = []
         for number, (rows, limit) in enumerate(parts):
             sql, values = _compiled(rows[:limit], self.db)
             wanted = ", ".join((f"{number} AS place", "COUNT(*)", *facts))

@@ -1,0 +1,177 @@
+"""Why a job is not running now, in one sentence; the admin and `manage.py jobs why` say it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Q
+from django.utils.formats import date_format
+from django.utils.timesince import timesince, timeuntil
+from django.utils.timezone import localtime
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from .engines.base import as_attribute, as_aware
+from .lifecycle import CANCELLED, DONE, FAILED, READY, RUNNING
+from .managers.adjusting import PAUSED_UNTIL
+from .models import Job, PausedQueue, Worker
+
+ALIVE_WITHIN = timedelta(minutes=1)
+"""A worker that has shown no sign of life for longer is taken for gone."""
+MOST_COUNTED = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What keeps a job from running."""
+
+    cause: str
+    """One word or two for programs, such as "not_due"."""
+    sentence: str
+    """For people, in the active language."""
+
+
+def explain(job: Job) -> Explanation:
+    """Return why the job is not running now; the first cause of several."""
+    now = Job.objects.using(job._state.db).engine.now()
+    if job.status != READY:
+        return _of_status(job, now)
+    causes: tuple[Callable[[Job, datetime], Explanation | None], ...] = (
+        _paused_schedule, _deadline, _paused_queue, _not_due, _no_worker, _behind,
+    )  # fmt: skip
+    for cause in causes:
+        if found := cause(job, now):
+            return found
+    return Explanation("next", _("It is due and first in line: the next free worker takes it."))
+
+
+def alive_workers(now: datetime) -> list[Worker]:
+    """Return the workers that have shown a sign of life lately."""
+    return list(Worker.objects.filter(last_seen_at__gte=now - ALIVE_WITHIN).order_by("runner"))
+
+
+def serves(worker: Worker, kind: str, queue: str) -> bool:
+    """Say whether the worker takes jobs of this kind from this queue."""
+    return kind in (worker.kinds or ()) and (worker.queues is None or queue in worker.queues)
+
+
+def instant(value: datetime) -> str:
+    """Return an instant as people write it, in the current time zone."""
+    value = as_attribute(as_aware(value))
+    return date_format(localtime(value) if value.tzinfo else value, "DATETIME_FORMAT")
+
+
+def _of_status(job: Job, now: datetime) -> Explanation:
+    if job.status == RUNNING:
+        return _running(job, now)
+    values: dict[str, Any] = {"when": instant(job.finished_at) if job.finished_at else "?"}
+    if job.status == DONE:
+        return Explanation(DONE, _("It was done on %(when)s.") % values)
+    if job.status == CANCELLED:
+        return Explanation(CANCELLED, _("It was cancelled on %(when)s.") % values)
+    if job.status == FAILED:
+        values |= {"attempts": job.attempts, "budget": job.max_attempts}
+        return Explanation(FAILED, _(
+            "It failed for good on %(when)s, after %(attempts)d of %(budget)d attempts;"
+            " only a retry makes it run again."
+        ) % values)  # fmt: skip
+    return Explanation("unknown", _(
+        "Its status “%(status)s” is not known to this version, which leaves it alone."
+    ) % {"status": job.status})  # fmt: skip
+
+
+def _running(job: Job, now: datetime) -> Explanation:
+    values = {
+        "runner": job.lease_owner,
+        "since": timesince(as_aware(job.started_at), now, depth=1) if job.started_at else "?",
+    }
+    if job.lease_until is not None and as_aware(job.lease_until) < now:
+        return Explanation("lease_over", _(
+            "%(runner)s claimed it %(since)s ago and has let its lease run out:"
+            " the next worker that looks takes it back."
+        ) % values)  # fmt: skip
+    if job.cancel_requested_at is not None:
+        return Explanation("stopping", _(
+            "It has been running on %(runner)s for %(since)s and was asked to stop."
+        ) % values)  # fmt: skip
+    return Explanation(RUNNING, _("It has been running on %(runner)s for %(since)s.") % values)
+
+
+def _paused_schedule(job: Job, now: datetime) -> Explanation | None:
+    if job.name is None or as_aware(job.run_at) < PAUSED_UNTIL:
+        return None
+    return Explanation("schedule_paused", _("This schedule is paused."))
+
+
+def _deadline(job: Job, now: datetime) -> Explanation | None:
+    if job.deadline is None or as_aware(job.deadline) > now:
+        return None
+    return Explanation("deadline_passed", _(
+        "Its deadline passed on %(when)s: the next worker that meets it retires it unrun."
+    ) % {"when": instant(job.deadline)})  # fmt: skip
+
+
+def _paused_queue(job: Job, now: datetime) -> Explanation | None:
+    paused = PausedQueue.objects.filter(name=job.queue).first()
+    if paused is None:
+        return None
+    return Explanation("queue_paused", _("Its queue “%(queue)s” is paused since %(when)s.") % {
+        "queue": job.queue, "when": instant(paused.paused_at),
+    })  # fmt: skip
+
+
+def _not_due(job: Job, now: datetime) -> Explanation | None:
+    run_at = as_aware(job.run_at)
+    if run_at <= now:
+        return None
+    values = {
+        "when": instant(job.run_at),
+        "left": timeuntil(run_at, now, depth=1),
+        "attempts": job.attempts,
+        "budget": job.max_attempts,
+    }
+    if job.attempts:
+        return Explanation("not_due", _(
+            "It runs again on %(when)s, in %(left)s: %(attempts)d of %(budget)d attempts are used."
+        ) % values)  # fmt: skip
+    return Explanation("not_due", _("It is not due before %(when)s, in %(left)s.") % values)
+
+
+def _no_worker(job: Job, now: datetime) -> Explanation | None:
+    workers = alive_workers(now)
+    if not workers:
+        return Explanation("no_worker", _("No worker is running: start one with runjobs."))
+    if not any(job.kind in (worker.kinds or ()) for worker in workers):
+        return Explanation("kind_unserved", _(
+            "None of the running workers has a handler for its kind “%(kind)s”."
+        ) % {"kind": job.kind})  # fmt: skip
+    if not any(serves(worker, job.kind, job.queue) for worker in workers):
+        return Explanation("queue_unserved", _(
+            "None of the running workers that know its kind serves its queue “%(queue)s”."
+        ) % {"queue": job.queue})  # fmt: skip
+    return None
+
+
+def _behind(job: Job, now: datetime) -> Explanation | None:
+    before = (
+        Q(priority__gt=job.priority)
+        | Q(priority=job.priority, run_at__lt=job.run_at)
+        | Q(priority=job.priority, run_at=job.run_at, pk__lt=job.pk)
+    )
+    due: Any = Job.objects.using(job._state.db).filter(before, status=READY, run_at__lte=now)
+    due = due.exclude(pk=job.pk).exclude(queue__in=list(PausedQueue.objects.paused()))
+    ahead = due.count_up_to(MOST_COUNTED)
+    if not ahead:
+        return None
+    if ahead == MOST_COUNTED:
+        return Explanation("behind", _(
+            "It is due and waits behind %(count)d other jobs or more."
+        ) % {"count": ahead})  # fmt: skip
+    return Explanation("behind", ngettext(
+        "It is due and waits behind %(count)d other job.",
+        "It is due and waits behind %(count)d other jobs.",
+        ahead,
+    ) % {"count": ahead})  # fmt: skip
