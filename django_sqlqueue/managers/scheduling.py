@@ -152,7 +152,7 @@ def columns_of(
         if timezone is not None:
             occurrences.check_zone(timezone)
         return {**row, "interval": occurrences.check_every(every)}
-    zone = occurrences.check_zone(timezone or django_settings.TIME_ZONE)
+    zone = occurrences.check_zone(django_settings.TIME_ZONE if timezone is None else timezone)
     return {**row, "cron": occurrences.check_cron(cron, zone).expression, "timezone": zone}
 
 
