@@ -47,14 +47,23 @@ class Operating(PinnedQuerySet):
         run_at = self.engine.now() + timedelta(seconds=to_seconds("delay", delay))
         return bool(self._requeue_apart([job.pk], run_at))
 
-    def cleanup(self, before: datetime, statuses: Iterable[str] = SETTLED) -> int:
-        """Delete jobs that were settled before this instant, in batches; return how many."""
+    def cleanup(
+        self, before: datetime, statuses: Iterable[str] = SETTLED, *, batches: int | None = None
+    ) -> int:
+        """Delete jobs that were settled before this instant, in batches; return how many.
+
+        It may be stopped after any batch; `batches` bounds how many there are.
+        """
         before = check_instant("before", before)
         statuses = _settled(statuses)
         old = self._table.filter(status__in=statuses, finished_at__lt=before)
-        deleted = 0
-        while ids := list(old.order_by("finished_at").values_list("pk", flat=True)[:BATCH]):
-            deleted += self._delete(old.filter(pk__in=ids))
+        deleted, done = 0, 0
+        while done != batches and (
+            ids := list(old.order_by("finished_at").values_list("pk", flat=True)[:BATCH])
+        ):
+            doomed = old.filter(pk__in=ids)
+            deleted += self.engine.retrying(lambda doomed=doomed: self._delete(doomed))
+            done += 1
         return deleted
 
     def for_uri(self, uri: str) -> Any:
@@ -77,11 +86,11 @@ class Operating(PinnedQuerySet):
 
     def _id_batches(self, condition: Q) -> Iterable[list[int]]:
         """Yield the ids of the matching jobs in ascending order, read batch by batch."""
-        matching, last_id = self.order_by().filter(condition), 0
         if self.query.is_sliced:
             ids = self._table.filter(pk__in=list(self.values_list("pk", flat=True)))
             yield from in_batches(ids.filter(condition).values_list("pk", flat=True), BATCH)
             return
+        matching, last_id = self.order_by().filter(condition), 0
         while True:
             later = matching.filter(pk__gt=last_id).order_by("pk")
             ids = list(later.values_list("pk", flat=True)[:BATCH])
