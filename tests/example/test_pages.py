@@ -48,9 +48,8 @@ def test_the_pages_show_what_the_jobs_made(indexed: Library) -> None:
     assert len(titles(front["html"])) == 4
     assert "4 documents" in front["html"]
 
-    document = indexed.ask(
-        "get(f\"/documents/{Document.objects.get(uri__endswith='latin1.txt').pk}/\")"
-    )
+    latin1 = indexed.ask("Document.objects.get(uri__endswith='latin1.txt').pk")
+    document = indexed.ask(f"get('/documents/{latin1}/')")
     assert document["status"] == 200
     assert document["html"].count("undecodable_text") == 3
 
@@ -66,8 +65,8 @@ def test_the_admin_shows_documents_and_jobs(indexed: Library) -> None:
     assert [page["status"] for page in pages] == [200] * 4
     assert "library://books/bread.txt" in pages[2]["html"]
     assert "library.embed" in pages[3]["html"]
-    document = "Document.objects.get(uri__endswith='bread.txt')"
-    page = indexed.ask(f"get_as_admin(f'/admin/library/document/{{{document}.pk}}/change/')")
+    bread = indexed.ask("Document.objects.get(uri__endswith='bread.txt').pk")
+    page = indexed.ask(f"get_as_admin('/admin/library/document/{bread}/change/')")
     assert page["status"] == 200
     assert "Bread is baked" in page["html"]
 

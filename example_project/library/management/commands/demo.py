@@ -63,7 +63,8 @@ class Command(BaseCommand):
             self.prepare()
             self.add(folder)
             with worker_process() as worker:
-                self.say(f"A worker does the jobs: manage.py runjobs, process {worker.pid}.")
+                self.say(f"A worker does the jobs (manage.py runjobs, process {worker.pid});")
+                self.say(f"its log is {worker_log()}")
                 self.watch(worker, wait)
                 self.report()
                 if not no_serve:
@@ -108,7 +109,8 @@ class Command(BaseCommand):
             )
             if worker.poll() is not None:
                 raise CommandError(
-                    f"The worker ended by itself, with exit code {worker.returncode}."
+                    f"The worker ended by itself, with exit code {worker.returncode}: "
+                    f"see {worker_log()}"
                 )
             if time.monotonic() - started > wait:
                 raise CommandError(f"{live} jobs are not done after {wait:g} seconds.")
@@ -171,9 +173,14 @@ def worker_process():
     """Run ``manage.py runjobs`` while the block runs, then let it finish what it is doing."""
     # In a session of its own, Ctrl-C reaches the worker once, by the signal below: a second one
     # would tell it not to finish its jobs.
-    worker = subprocess.Popen(
-        [sys.executable, settings.BASE_DIR / "manage.py", "runjobs"], start_new_session=True
-    )
+    with worker_log().open("wb") as log:
+        worker = subprocess.Popen(
+            [sys.executable, settings.BASE_DIR / "manage.py", "runjobs"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
     try:
         yield worker
     finally:
@@ -183,6 +190,11 @@ def worker_process():
         except subprocess.TimeoutExpired:
             worker.kill()
             worker.wait()
+
+
+def worker_log() -> Path:
+    """Return where the worker writes a line for each job: too many for the demo's own output."""
+    return settings.VAR_DIR / "worker.log"
 
 
 def write_notes(folder: Path) -> Path:
