@@ -1,5 +1,6 @@
 """Attempts at the edges: spent and endless budgets, senseless backoffs, damaged rows."""
 
+from datetime import timedelta
 from typing import Any
 
 from django.db import connection
