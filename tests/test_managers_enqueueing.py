@@ -212,6 +212,14 @@ class BulkOutsideATransactionTests(TransactionTestCase):
         self.assertEqual(Job.objects.count(), 0)
 
 
+class DjangosOwnVerbsTests(TestCase):
+    def test_rows_can_be_made_by_djangos_own_verbs_too(self):
+        Job.objects.bulk_create([Job(kind=KIND), Job(kind=KIND, dedup_key="7")])
+        Job.objects.create(kind=KIND)
+        Job(kind=KIND).save()
+        self.assertEqual(len(Job.objects.claim("runner", limit=10)), 4)
+
+
 class CallersTransactionTests(TransactionTestCase):
     def test_a_job_goes_with_the_transaction_that_is_rolled_back(self):
         with self.assertRaises(RollBack), transaction.atomic():

@@ -21,7 +21,11 @@ class PinnedQuerySet(models.QuerySet):
 
     @property
     def db(self) -> str:
-        return self._db or settings.DATABASE or router.db_for_write(self.model, **self._hints)
+        if self._db or settings.DATABASE is None:
+            return self._db or router.db_for_write(self.model, **self._hints)
+        # What belongs to a job that is at hand lies beside it.
+        beside = self._hints.get("instance")
+        return beside._state.db if beside is not None else settings.DATABASE
 
     @property
     def engine(self) -> Engine:
@@ -50,6 +54,9 @@ class PinnedQuerySet(models.QuerySet):
                 if (convert := _converter(field, connection)) is not None
             ]
         return cached
+
+
+PinnedManager = models.Manager.from_queryset(PinnedQuerySet, "PinnedManager")
 
 
 def _converter(field: Any, connection: Any) -> Callable[[Any], Any] | None:

@@ -79,7 +79,7 @@ class Scheduling(Enqueueing):
 
         def insert_or_change() -> int:
             with engine.unit():
-                return self._change(wanted, first, lifetime) or self._insert(
+                return self._change(wanted, first, lifetime) or self._add(
                     wanted, first, lifetime
                 )
 
@@ -93,7 +93,7 @@ class Scheduling(Enqueueing):
         named = self.model.objects.using(self.db).filter(name=check_text("name", name))
         return named.cancel() > 0
 
-    def _insert(self, wanted: dict[str, Any], first: datetime | None, lifetime: Any) -> int:
+    def _add(self, wanted: dict[str, Any], first: datetime | None, lifetime: Any) -> int:
         due_at = first or _first_due(wanted, self.engine.now())
         row = {**wanted, **_due(due_at, lifetime)}
         try:

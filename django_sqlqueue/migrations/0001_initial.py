@@ -266,6 +266,7 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name": "job",
                 "verbose_name_plural": "jobs",
+                "base_manager_name": "objects",
                 "permissions": (
                     ("retry_job", "Can retry jobs"),
                     ("cancel_job", "Can cancel jobs"),

@@ -6,6 +6,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from ..fields import ExactCharField, InstantField, ServerClock
+from ..managers.base import PinnedManager
 from .job import Job
 
 
@@ -30,6 +31,8 @@ class Attempt(models.Model):
         db_default="",
         help_text=_("Files, lines, functions and class names; no messages and no values."),
     )
+
+    objects = PinnedManager()
 
     class Meta:
         verbose_name = _("attempt")

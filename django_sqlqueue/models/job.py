@@ -165,6 +165,8 @@ class Job(models.Model):
     objects = JobManager()
 
     class Meta:
+        # refresh_from_db and attempt.job ask the base manager, and that must not ask a replica.
+        base_manager_name = "objects"
         verbose_name = _("job")
         verbose_name_plural = _("jobs")
         permissions = (
