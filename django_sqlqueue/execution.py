@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import inspect
 import logging
@@ -18,7 +19,7 @@ from .engines.base import as_aware
 from .exceptions import Abandon, ClaimLost, Defer, JobTimeout, Retry
 from .fields import DamagedJSON
 from .handlers import Handler, handler_of
-from .isolation import isolated
+from .isolation import check_before_use, isolated
 from .kinds import options_of
 from .policy import Outcome
 
@@ -53,12 +54,20 @@ def attempt(job: Job, now: datetime | None = None) -> Outcome | None:
 async def attempt_coroutine(job: Job) -> Outcome:
     """Run one attempt of a job whose handler is a coroutine, on the running event loop."""
     try:
-        found = await sync_to_async(_before)(job)
+        found = await sync_to_async(_before_in_its_thread)(job)
         if isinstance(found, Outcome):
             return found
         return _completed(job, await found.function(job))
+    except asyncio.CancelledError as error:
+        return timed_out(job) if job.__dict__.get("_timed_out") else outcome_of(job, error)
     except BaseException as error:
         return outcome_of(job, error)
+
+
+def _before_in_its_thread(job: Job) -> Handler | Outcome:
+    """Do it in the thread in which the synchronous parts of coroutines run."""
+    check_before_use()
+    return _before(job)
 
 
 def runs_on_event_loop(kind: str) -> bool:

@@ -20,18 +20,14 @@ log = logging.getLogger("django_sqlqueue")
 
 
 class Attempts:
-    """The attempts that were handed to this process and have not ended."""
+    """How attempts are timed, and where their outcomes go."""
 
     def __init__(self, settler: Settler, holdings: Holdings) -> None:
         self._settler, self._holdings = settler, holdings
-        self.under_way: dict[Claim, Job] = {}
         self.abandoned: set[Claim] = set()
         """Attempts that were settled while their handlers would not end."""
         self.timeouts = Timeouts(self._give_up)
         self.on_end: Callable[[Job, float], None] = lambda job, seconds: None
-
-    def add(self, job: Job) -> None:
-        self.under_way[claim_of(job)] = job
 
     def watch(self, job: Job, interrupt: Callable[[], None]) -> Watch | None:
         """Time the attempt, where its kind has a timeout."""
@@ -41,7 +37,6 @@ class Attempts:
     def end(self, job: Job, outcome: Outcome | None, started: float) -> None:
         """Hand the outcome on; None was settled by the attempt itself."""
         seconds = job.__dict__["_seconds"] = time.monotonic() - started
-        self.under_way.pop(claim_of(job), None)
         if outcome is None:
             self._holdings.drop([job])
             log_attempt(job, Outcome(move="complete"))
@@ -63,6 +58,5 @@ class Attempts:
             "Job %d (%s, queue %s) does not end; it is settled without its handler.",
             job.id, job.kind, job.queue,
         )  # fmt: skip
-        self.under_way.pop(claim_of(job), None)
         self._settler.put(job, execution.timed_out(job))
         self.on_end(job, 0.0)

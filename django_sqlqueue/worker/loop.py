@@ -262,8 +262,6 @@ class Runner:
         """Move claimed jobs back to ready, their attempts given back."""
         if not jobs:
             return
-        for job in jobs:
-            self.attempts.under_way.pop((job.id, job.claims), None)
         given_back = [(job, Outcome(move="release", reason=None)) for job in jobs]
         try:
             self.table().settle_many(given_back)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from django.db import reset_queries
 
 from .. import execution
-from ..isolation import check_before_use
+from ..exceptions import JobTimeout
+from ..isolation import check_before_use, tidy_connections
 from ..policy import Outcome
 from .attempts import Attempts
 from .holdings import Claim, claim_of
@@ -53,8 +54,11 @@ class Pool:
         self._fed_at = time.monotonic()
         for job in jobs:
             self.taken.add(claim_of(job))
-            self.attempts.add(job)
             self.waiting.put(job)
+
+    def end(self, job: Job, outcome: Outcome | None, started: float) -> None:
+        self.taken.discard(claim_of(job))
+        self.attempts.end(job, outcome, started)
 
     @property
     def is_stale(self) -> bool:
@@ -64,7 +68,7 @@ class Pool:
     def take_back(self) -> list[Job]:
         """Return the jobs that have not started, and forget the measure that let them in."""
         self.pace.forget()
-        taken = []
+        taken: list[Job] = []
         while True:
             try:
                 job = self.waiting.get_nowait()
@@ -95,44 +99,56 @@ class Slot(threading.Thread):
 
     def run(self) -> None:
         try:
-            while True:
+            while (job := self._pool.waiting.get()) is not None:
+                started = time.monotonic()
                 try:
-                    job = self._pool.waiting.get()
-                    if job is None:
-                        return
-                    self._run(job)
-                    reset_queries()
-                except execution.JobTimeout:
-                    # One that was raised for a job just as it ended.
-                    continue
+                    self._run(job, started)
+                except BaseException as error:
+                    self._pool.end(job, self._pool.attempts.broke(job, error), started)
         finally:
             close_connections()
 
-    def _run(self, job: Job) -> None:
-        attempts = self._pool.attempts
+    def _run(self, job: Job, started: float) -> None:
         check_before_use()
-        started = time.monotonic()
-        ident = threading.get_ident()
-        watch = attempts.watch(job, lambda: raise_in_thread(ident))
-        outcome, in_time = self._outcome(job, watch)
-        self._pool.taken.discard(claim_of(job))
-        if watch is not None:
-            clear_in_thread(ident)
-            attempts.timeouts.forget(watch)
-        if in_time:
+        outcome, counts = self._attempt(job)
+        reset_queries()
+        if counts:
             self._pool.pace.note(time.monotonic() - started)
-            attempts.end(job, outcome, started)
+            self._pool.end(job, outcome, started)
+        else:
+            self._pool.taken.discard(claim_of(job))
 
-    def _outcome(self, job: Job, watch: Watch | None) -> tuple[Outcome | None, bool]:
+    def _attempt(self, job: Job) -> tuple[Outcome | None, bool]:
         """Return the outcome of the attempt, and whether it still counts."""
-        outcome: Outcome | None = execution.timed_out(job)
+        ident, attempts = threading.get_ident(), self._pool.attempts
+        watch = attempts.watch(job, lambda: raise_in_thread(ident))
+        if watch is None:
+            return self._outcome(job), True
+        outcome: Outcome | None = None
+        timed_out = True
+        # JobTimeout is raised once at most, but until the watch is finished and what it has not
+        # raised yet is taken back, that may be between any two steps.
         try:
             try:
-                outcome = execution.attempt(job)
-            except execution.JobTimeout:
+                outcome = self._outcome(job)
+                timed_out = False
+            except JobTimeout:
                 pass
-            except BaseException as error:
-                outcome = self._pool.attempts.broke(job, error)
-            return outcome, watch is None or watch.finish()
-        except execution.JobTimeout:
-            return outcome, watch is None or watch.finish()
+            counts = watch.finish(self)
+            clear_in_thread(ident)
+        except JobTimeout:
+            counts = watch.finish(self)
+        attempts.timeouts.forget(watch)
+        if watch.interrupted:
+            # It may have cut an exchange with the server in two.
+            tidy_connections()
+            close_connections()
+        return execution.timed_out(job) if timed_out else outcome, counts
+
+    def _outcome(self, job: Job) -> Outcome | None:
+        try:
+            return execution.attempt(job)
+        except JobTimeout:
+            raise
+        except BaseException as error:
+            return self._pool.attempts.broke(job, error)

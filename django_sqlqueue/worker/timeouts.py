@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from .. import reasons
 from ..exceptions import JobTimeout
 
 if TYPE_CHECKING:
     from ..models import Job
+
+log = logging.getLogger("django_sqlqueue")
 
 MERCY = 2.0
 """Seconds that a handler has to end after JobTimeout was raised in it."""
@@ -26,18 +30,22 @@ class Watch:
         self.interrupted = False
         self._interrupt = interrupt
         self._lock = threading.Lock()
-        self._active = True
+        self._ended_by: object = None
 
-    def finish(self) -> bool:
-        """End the watch; False where the job was already settled without its handler."""
+    def finish(self, by: object) -> bool:
+        """End the watch; False where somebody else has ended it before.
+
+        It may be called again, as a late JobTimeout can interrupt it.
+        """
         with self._lock:
-            was_active, self._active = self._active, False
-            return was_active
+            if self._ended_by is None:
+                self._ended_by = by
+            return self._ended_by is by
 
     def interrupt(self) -> None:
         """Raise JobTimeout in the handler, if it still runs."""
         with self._lock:
-            if self._active:
+            if self._ended_by is None:
                 self.interrupted = True
                 self.due = time.monotonic() + MERCY
                 self._interrupt()
@@ -72,13 +80,23 @@ class Timeouts(threading.Thread):
     def run(self) -> None:
         while (due := self._wait_for_due()) is not None:
             for watch in due:
-                if not watch.interrupted:
-                    watch.interrupt()
-                elif watch.finish():
+                try:
+                    self._end(watch)
+                except Exception as error:
                     self.forget(watch)
-                    self._give_up(watch.job)
-                else:
-                    self.forget(watch)
+                    log.error(
+                        "Ending job %d (%s), which takes too long, failed (%s).",
+                        watch.job.id, watch.job.kind, reasons.class_path(type(error)),
+                    )  # fmt: skip
+
+    def _end(self, watch: Watch) -> None:
+        if not watch.interrupted:
+            watch.interrupt()
+            if watch.interrupted:
+                return
+        self.forget(watch)
+        if watch.finish(self):
+            self._give_up(watch.job)
 
     def _wait_for_due(self) -> list[Watch] | None:
         with self._changed:
