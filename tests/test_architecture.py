@@ -15,14 +15,14 @@ FLOORS = (
     # words: no table is needed to say them
     {
         "exceptions", "durations", "lifecycle", "reasons", "policy", "payloads", "conf", "kinds",
-        "occurrences", "newjob",
+        "occurrences", "newjob", "signals",
     },
     # where databases differ
     {"engines"},
     # every write to a job row
     {"fields", "indexes", "constraints", "managers", "models"},
     # what happens to one job
-    {"handlers", "isolation", "execution", "schedules", "explanation"},
+    {"handlers", "discovery", "isolation", "execution", "schedules", "explanation"},
     # processes and time
     {"worker"},
     # arguments, pages, adapters
@@ -47,7 +47,9 @@ WRITES = {
 }  # fmt: skip
 WRITES_BY_KEYWORD = {"update", "aupdate"}
 """With positional arguments they are those of dictionaries and sets."""
-NO_JOB_ROWS: dict[str, str] = {}
+NO_JOB_ROWS: dict[str, str] = {
+    "admin/log.py": "Django's log of who did what in the admin",
+}
 """Files elsewhere that call one of WRITES on something that is no job, each with its reason."""
 
 ENGINE_WORDS = re.compile(r"postgres|psycopg|sqlite|maria_?db|mysql|\bvendor\b", re.IGNORECASE)
