@@ -1,6 +1,6 @@
 """Putting documents in and taking them out: each change and its jobs in one transaction."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -64,7 +64,7 @@ def add_folder(path: Path, name: str, skip: Iterable[str] = ()) -> Folder:
     return folder
 
 
-def scan(folder: Folder, progress: Callable[[int], None] = lambda seen: None) -> ScanResult:
+def scan(folder: Folder) -> ScanResult:
     """Bring the library up to date with what lies in a folder on disk.
 
     Each document is a transaction of its own: a long scan holds no lock, and one that is
@@ -80,7 +80,6 @@ def scan(folder: Folder, progress: Callable[[int], None] = lambda seen: None) ->
     for uri, path in _files_of(folder, root, result):
         seen.add(uri)
         _write_if_changed(folder, uri, path, known.get(uri), result)
-        progress(len(seen))
     # What lies in a subfolder that cannot be listed was not seen, but is not known to be gone.
     if not result.unlisted:
         result.removed = _forget(folder, known.keys() - seen)
