@@ -6,10 +6,10 @@ from typing import Any
 
 from django.core.checks import CheckMessage, Error, Warning, register
 
-from . import conf, schedules
+from . import conf, discovery, schedules
 from .exceptions import SqlQueueError
-from .handlers import all_kinds
 from .managers.scheduling import columns_of
+from .models import Job
 
 
 @register("sqlqueue")
@@ -34,7 +34,7 @@ def check_schedules(**kwargs: Any) -> list[CheckMessage]:
             hint = "Give it kind, every or cron, and only the options of Job.objects.schedule."
             found.append(Error(f"The schedule {name!r}: {error}", hint=hint, id="sqlqueue.E002"))
             continue
-        if options["kind"] not in all_kinds():
+        if discovery.resolve(Job(kind=options["kind"]), trusted=True) is None:
             found.append(
                 Warning(
                     f"No handler serves the kind {options['kind']!r} of the schedule {name!r}.",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connections
 
-from . import occurrences, policy, reasons
+from . import discovery, occurrences, policy, reasons
 from .conf import settings
 from .engines import engine_for
 from .engines.base import as_aware
@@ -81,7 +81,8 @@ def runs_on_event_loop(kind: str) -> bool:
 
 def timeout_of(job: Job) -> float | None:
     """Return the seconds that one attempt of the job may take; None is without limit."""
-    return options_of(job.kind).timeout
+    timeout = options_of(job.kind).timeout
+    return timeout(job) if callable(timeout) else timeout
 
 
 def timed_out(job: Job) -> Outcome:
@@ -107,7 +108,7 @@ def _before(job: Job) -> Handler | Outcome:
         return Outcome(move="abandon", reason=policy.DEADLINE_PASSED)
     if isinstance(job.payload, DamagedJSON):
         return Outcome(move="abandon", reason=policy.DAMAGED_PAYLOAD)
-    found = handler_of(job.kind)
+    found = discovery.resolve(job)
     if found is None:
         return Outcome(move="abandon", reason=policy.NO_HANDLER)
     if job.name is not None and _is_skipped(job):

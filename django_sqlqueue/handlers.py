@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -84,25 +84,30 @@ def handler(
             max_attempts=None if max_attempts is None else check_max_attempts(max_attempts),
             backoff=_check_backoff(backoff),
             timeout=None if timeout is None else _check_timeout(timeout),
-            atomic=atomic,
-            classify=classify,
+            atomic=_check_atomic(atomic),
+            classify=_check_classify(classify),
         )
         check_text("kind", kind)
     except InvalidJob as error:
         raise ImproperlyConfigured(f"The handler of kind {kind!r}: {error}") from None
 
     def register(function: Function) -> Handler:
+        if not callable(function):
+            raise ImproperlyConfigured(
+                f"The handler of kind {kind!r} is {function!r}, which cannot be called."
+            )
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise ImproperlyConfigured(
                 f"The handler of kind {kind!r} is a generator, whose body would never run; "
                 "return a value instead of yielding."
             )
-        return _register(Handler(kind, function, options, _check_schedule(kind, schedule)))
+        return register_handler(Handler(kind, function, options, _check_schedule(kind, schedule)))
 
     return register
 
 
-def _register(new: Handler) -> Handler:
+def register_handler(new: Handler) -> Handler:
+    """Add a handler; raises ImproperlyConfigured for a kind that another function handles."""
     known = _handlers.get(new.kind)
     if known is not None and _origin(known) != _origin(new):
         raise ImproperlyConfigured(
@@ -136,7 +141,8 @@ def unregister(kind: str) -> None:
 
 
 def _name(of: Handler) -> str:
-    return f"{of.function.__module__}.{of.function.__qualname__}"
+    named = inspect.unwrap(of.function)
+    return f"{named.__module__}.{getattr(named, '__qualname__', repr(named))}"
 
 
 def _origin(of: Handler) -> tuple[str, int]:
@@ -159,6 +165,18 @@ def _check_schedule(kind: str, schedule: dict[str, Any]) -> dict[str, Any]:
             "handler, or lacks every= or cron= beside it."
         )
     return schedule
+
+
+def _check_atomic(atomic: Any) -> bool:
+    if isinstance(atomic, bool):
+        return atomic
+    raise InvalidJob("atomic", "must be True or False.")
+
+
+def _check_classify(classify: Any) -> Classify:
+    if classify is None or isinstance(classify, Mapping) or callable(classify):
+        return classify
+    raise InvalidJob("classify", "must map exception classes to reasons, or be a function.")
 
 
 def _check_timeout(timeout: Any) -> float:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from .policy import Backoff, BackoffLike
 from .reasons import Classify
@@ -16,8 +18,8 @@ class Options:
     priority: int | None = None
     max_attempts: int | None = None
     backoff: BackoffLike | None = None
-    timeout: float | None = None
-    """Seconds that one attempt may take; None is without limit."""
+    timeout: float | Callable[[Any], float | None] | None = None
+    """Seconds that one attempt may take, or a function of the job; None is without limit."""
     atomic: bool = False
     """Do the handler's database effects commit together with the job's completion?"""
     classify: Classify = None

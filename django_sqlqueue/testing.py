@@ -9,7 +9,7 @@ from datetime import datetime
 
 from . import execution
 from .conf import settings
-from .handlers import all_kinds
+from .discovery import served_kinds
 from .models import Job
 
 LEASE = 3600
@@ -30,11 +30,13 @@ def run_jobs(
     retries and deferred jobs wait for their time.
     """
     owner = f"run_jobs:{os.getpid()}:{next(_calls)}"
-    if kinds is None and settings.UNKNOWN_KINDS == "leave":
-        kinds = all_kinds()
+    served = None if kinds is None else list(kinds)
+    finds_kinds = kinds is None and settings.UNKNOWN_KINDS == "leave"
     ran = 0
     while limit is None or ran < limit:
-        job = Job.objects.claim_next(owner, kinds=kinds, queues=queues, lease=LEASE, now=now)
+        if finds_kinds:
+            served = served_kinds(Job.objects.all(), look_now=True)
+        job = Job.objects.claim_next(owner, kinds=served, queues=queues, lease=LEASE, now=now)
         if job is None:
             break
         execution.run(job, now)

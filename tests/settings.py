@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import django
 import environ
 
 env = environ.Env()
@@ -29,6 +30,18 @@ INSTALLED_APPS = [
     "django_sqlqueue",
     "tests.testapp",
 ]
+if django.VERSION < (6, 0):
+    INSTALLED_APPS.append("django_tasks")
+
+# A task is tried once, as by the framework's own backends, unless a test says more.
+TASKS = {
+    "default": {
+        "BACKEND": "django_sqlqueue.backend.SqlQueueBackend",
+        "QUEUES": ["default", "letters"],
+        "OPTIONS": {"max_attempts": 1},
+    },
+    "any_queue": {"BACKEND": "django_sqlqueue.backend.SqlQueueBackend", "QUEUES": []},
+}
 
 # The test app's tables are made from its models.
 MIGRATION_MODULES = {"testapp": None}

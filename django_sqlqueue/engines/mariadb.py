@@ -108,6 +108,9 @@ class MariaDB(Engine):
     ) -> list[Any] | int:
         if returning and not self._is_mariadb:
             # Differs on MySQL because it has no RETURNING at all.
+            if len(rows) > 1:
+                one_by_one = (self.insert(columns, [row], now, returning) for row in rows)
+                return [found for inserted in one_by_one for found in inserted]  # type: ignore[union-attr]
             if not super().insert(columns, rows, now):
                 return []
             return self._select(returning, "id = LAST_INSERT_ID()", [])

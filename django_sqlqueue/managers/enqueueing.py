@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -80,6 +80,18 @@ class Enqueueing(PinnedQuerySet):
         a key are inserted in the order of their keys, so that two callers cannot deadlock.
         Raises InvalidJob for bad input, before any SQL.
         """
+        return sum(self._insert_all(jobs, ()))
+
+    def create_many(self, jobs: Iterable[NewJob | tuple[str, Any]]) -> list[Job]:
+        """Insert jobs as enqueue_many does and return those that were inserted, oldest id first."""
+        inserted = self._insert_all(jobs, self.columns)
+        created = [self.from_row(row) for rows in inserted for row in rows]
+        return sorted(created, key=lambda job: job.id)
+
+    def _insert_all(
+        self, jobs: Iterable[NewJob | tuple[str, Any]], returning: Sequence[str]
+    ) -> list[Any]:
+        """Insert jobs, all or none; return what the engine returns for each batch."""
         rows = [row_of(job if isinstance(job, NewJob) else NewJob(*job)) for job in jobs]
         rows.sort(key=_lock_order)
         self._check_size(rows)
@@ -87,12 +99,12 @@ class Enqueueing(PinnedQuerySet):
         size = engine.rows_at_once(len(COLUMNS))
         batches = list(in_batches(rows, size, itemgetter(PAYLOAD)))
 
-        def insert_all() -> int:
+        def insert_batches() -> list[Any]:
             with engine.unit():
-                return sum(engine.insert(COLUMNS, batch, None) for batch in batches)
+                return [engine.insert(COLUMNS, batch, None, returning) for batch in batches]
 
-        inserted = engine.retrying(insert_all) if rows else 0
-        if inserted:
+        inserted = engine.retrying(insert_batches) if rows else []
+        if any(inserted):
             self.wake_workers()
         return inserted
 

@@ -15,6 +15,8 @@ from ..exceptions import InvalidJob
 from ..fields import ExactCharField, InstantField, ServerClock
 from ..lifecycle import CANCELLED, LIVE, READY, SETTLED
 from ..newjob import check_instant, check_text
+from ..policy import Outcome
+from .announcing import announce, somebody_listens
 from .base import PinnedQuerySet, in_batches
 
 if TYPE_CHECKING:
@@ -101,21 +103,32 @@ class Operating(PinnedQuerySet):
 
     def _cancel(self, ids: Sequence[int]) -> int:
         live = self._table.filter(pk__in=ids, status__in=LIVE, cancel_requested_at__isnull=True)
+        if not somebody_listens(self.model):
+            return self.engine.retrying(lambda: self._cancel_live(live))
+        waiting, moved = self.engine.retrying(lambda: self._cancel_seen(live))
+        outcome = Outcome(move="cancel", reason=None)
+        statuses = {job.id: CANCELLED for job in waiting}
+        announce([(job, outcome) for job in waiting], statuses, self.db)
+        return moved
+
+    def _cancel_seen(self, live: Any) -> tuple[list[Job], int]:
+        """Cancel, and return the jobs that had not begun too, for those who listen."""
+        with self.engine.unit():
+            waiting = list(live.select_for_update().filter(status=READY).order_by("pk"))
+            return waiting, self._cancel_live(live)
+
+    def _cancel_live(self, live: Any) -> int:
         # One statement, so that a job which is claimed meanwhile is cancelled or asked, never
         # missed. The status comes last: on one engine later assignments see it.
-        return self.engine.retrying(
-            lambda: live.update(
-                cancel_requested_at=ServerClock(),
-                finished_at=Case(
-                    When(status=READY, then=ServerClock()), output_field=InstantField()
-                ),
-                updated_at=ServerClock(),
-                status=Case(
-                    When(status=READY, then=Value(CANCELLED)),
-                    default=F("status"),
-                    output_field=ExactCharField(),
-                ),
-            )
+        return live.update(
+            cancel_requested_at=ServerClock(),
+            finished_at=Case(When(status=READY, then=ServerClock()), output_field=InstantField()),
+            updated_at=ServerClock(),
+            status=Case(
+                When(status=READY, then=Value(CANCELLED)),
+                default=F("status"),
+                output_field=ExactCharField(),
+            ),
         )
 
     def _requeue(self, ids: Sequence[int]) -> int:

@@ -48,6 +48,10 @@ class Reading(PinnedQuerySet):
         """Return how many jobs of for_uri have one of these statuses."""
         return self.for_uri(uri).filter(status__in=list(statuses)).count()
 
+    def ready_kinds(self) -> set[str]:
+        """Return the kinds of which jobs are ready, due or not, but for paused queues."""
+        return {lane.kind for lane in self.engine.lanes(None, None)}
+
     def stats(self) -> dict[str, int]:
         """Return the number of jobs by status, each of the five named."""
         counted = self.order_by().values_list("status").annotate(Count("pk"))

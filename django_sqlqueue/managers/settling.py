@@ -19,6 +19,7 @@ from ..lifecycle import CANCELLED, RUNNING
 from ..newjob import check_instant
 from ..policy import Outcome, Settlement
 from ..reasons import storable
+from .announcing import announce, somebody_listens
 from .base import PinnedQuerySet, in_batches
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class Settling(PinnedQuerySet):
             statuses |= self.engine.retrying(
                 lambda batch=batch: self._settle(batch, now, lease_over)
             )
+        if somebody_listens(self.model):
+            announce(pairs, statuses, self.db)
         return statuses
 
     def _settle(

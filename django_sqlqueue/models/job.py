@@ -285,12 +285,14 @@ class Job(models.Model):
         """Ask the database whether this job was asked to stop, or its claim lost."""
         return self._table.cancel_requested(self)
 
-    def set_result(self, value: Any) -> None:
+    def set_result(self, value: Any) -> bool:
         """Keep `value` as the result that is stored however this attempt ends.
 
-        A handler that returns something other than None replaces it.
+        A handler that returns something other than None replaces it. False means that JSON
+        cannot hold it, and that there is none now.
         """
         self._result_to_store = self._table.kept(value)
+        return self._result_to_store is not None
 
     @property
     def _table(self) -> Any:

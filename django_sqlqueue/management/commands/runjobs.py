@@ -15,7 +15,8 @@ from django.db import connections
 from django.utils import autoreload
 
 from ...conf import settings
-from ...handlers import all_kinds
+from ...discovery import resolve
+from ...models import Job
 from ...worker.loop import Runner
 from ...worker.options import WorkerOptions
 from ...worker.stopping import SIGNALS
@@ -62,7 +63,9 @@ class Command(BaseCommand):
     def _options(self, options: dict[str, Any]) -> WorkerOptions:
         if options["database"] is not None and options["database"] not in connections:
             raise CommandError(f"--database: there is no alias {options['database']!r}.")
-        unknown = set(options["kind"] or ()) - set(all_kinds())
+        unknown = {
+            kind for kind in options["kind"] or () if resolve(Job(kind=kind), trusted=True) is None
+        }
         if unknown and settings.UNKNOWN_KINDS == "leave":
             raise CommandError(
                 f"--kind: no handler is registered for {', '.join(sorted(unknown))}."

@@ -1,0 +1,108 @@
+"""How a task lies in a job: what its payload and its result hold.
+
+payload: {"args": [...], "kwargs": {...}, "task": {"backend": alias, "id": secret part of the
+result's id, "mark": see marks.py, "using": what differs from the function's own task}}
+
+result: {"value": what the function returned, "attempts": [one record for each attempt that ended
+in the function, with "attempt", "worker", "started_at" and, where it failed, "error" and
+"traceback"], "due_at": of a schedule's occurrence}
+
+The records stand in the result, not in the attempts' history alone, because the history may be
+switched off, does not hold what succeeded, and has its own rule about messages. The key
+"metadata" of the payload is kept free for the framework.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from .compat import Task
+from .marks import mark_of
+from .options import changes_of
+
+KEPT_RECORDS = 100
+KEPT_TRACEBACKS = 20
+"""So many of a job's failed attempts keep their record and their traceback, the newest."""
+
+
+def payload_of(task: Task, base: Task, alias: str, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Return the payload of a job that calls a task; `base` is the function's own task."""
+    label = {"backend": alias, "id": secrets.token_hex(8), "mark": mark_of(task.module_path)}
+    if task is not base and (changes := changes_of(task, base)):
+        label["using"] = changes  # type: ignore[assignment]
+    return {"args": args, "kwargs": kwargs, "task": label}
+
+
+def label_of(payload: Any) -> dict[str, Any]:
+    """Return what the backend wrote about the task, nothing where another hand wrote the row."""
+    label = payload.get("task") if isinstance(payload, dict) else None
+    return label if isinstance(label, dict) else {}
+
+
+def using_of(payload: Any) -> dict[str, Any]:
+    changes = label_of(payload).get("using")
+    return changes if isinstance(changes, dict) else {}
+
+
+def arguments_of(payload: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Return args and kwargs; raises TypeError where the payload holds something else."""
+    payload = payload or {}
+    args = payload.get("args", []) if isinstance(payload, dict) else None
+    kwargs = payload.get("kwargs", {}) if isinstance(payload, dict) else None
+    if not isinstance(args, list) or not isinstance(kwargs, dict):
+        raise TypeError('The payload of a task holds a list "args" and an object "kwargs".')
+    return args, kwargs
+
+
+def result_id(job: Any) -> str:
+    """Return the id by which a task's result is asked for; its second part cannot be guessed."""
+    token = label_of(job.payload).get("id")
+    return f"{job.pk}-{token}" if token else str(job.pk)
+
+
+def record_of(job: Any, error: str = "", traceback: str = "") -> dict[str, Any]:
+    """Return the record of the attempt of a claimed job."""
+    record = {
+        "attempt": job.attempts,
+        "worker": job.lease_owner or "",
+        "started_at": job.started_at.isoformat(),
+    }
+    return {**record, "error": error, "traceback": traceback} if error else record
+
+
+def records_of(job: Any) -> list[dict[str, Any]]:
+    """Return the records that a job's result holds, of the present occurrence of a schedule."""
+    stored = job.result if isinstance(job.result, dict) else {}
+    records = stored.get("attempts")
+    if not isinstance(records, list) or stored.get("due_at") != _due_at(job):
+        return []
+    return [record for record in records if _is_record(record) and _counts(record, job)]
+
+
+def envelope(job: Any, record: dict[str, Any], value: Any = None) -> dict[str, Any]:
+    """Return a claimed job's result after this attempt."""
+    records = [*records_of(job), record][-KEPT_RECORDS:]
+    for old in records[:-KEPT_TRACEBACKS]:
+        old.pop("traceback", None)
+    found = {"value": value, "attempts": records}
+    due_at = _due_at(job)
+    return found if due_at is None else {**found, "due_at": due_at}
+
+
+def value_of(job: Any) -> Any:
+    return job.result.get("value") if isinstance(job.result, dict) else None
+
+
+def _due_at(job: Any) -> str | None:
+    return None if job.name is None or job.due_at is None else job.due_at.isoformat()
+
+
+def _is_record(record: Any) -> bool:
+    return isinstance(record, dict) and type(record.get("attempt")) is int
+
+
+def _counts(record: dict[str, Any], job: Any) -> bool:
+    """Say whether an attempt of that number has ended: deferred ones were given back."""
+    running = job.status == "running"
+    return record["attempt"] < job.attempts + (not running)

@@ -1,0 +1,164 @@
+"""Running a task as the handler of its module path: the framework's side of one attempt."""
+
+from __future__ import annotations
+
+import logging
+from traceback import format_exception
+from typing import TYPE_CHECKING, Any
+
+from asgiref.sync import sync_to_async
+from django.utils import timezone
+
+from .. import policy, reasons
+from ..conf import settings
+from ..exceptions import Abandon, Defer, JobTimeout, Retry, Steering
+from ..policy import Backoff
+from . import compat
+from .compat import (
+    BaseTaskBackend,
+    TaskContext,
+    TaskError,
+    TaskResult,
+    normalize_json,
+    task_backends,
+    task_started,
+)
+from .envelope import arguments_of, envelope, record_of
+from .exceptions import TaskNotRun
+from .options import option, stores_messages
+from .results import imported_task, result_of
+
+if TYPE_CHECKING:
+    from ..models import Job
+
+log = logging.getLogger("django_sqlqueue")
+
+ATTRIBUTE = "_performance"
+"""Where a claimed job keeps its Performance until it is settled."""
+
+
+def perform(job: Job) -> None:
+    """Run one attempt of a task; the handler of every task that is no coroutine."""
+    turn = Performance(job)
+    task_started.send_robust(turn.sender, task_result=turn.result)
+    try:
+        turn.succeed(turn.result.task.call(*turn.arguments(), **turn.result.kwargs))
+    except BaseException as error:
+        steering = turn.fail(error)
+        if steering is None:
+            raise
+        raise steering from error
+
+
+async def perform_coroutine(job: Job) -> None:
+    """Run one attempt of a coroutine task, on the worker's event loop."""
+    turn = await sync_to_async(Performance)(job) if job.attempts > 1 else Performance(job)
+    await task_started.asend_robust(turn.sender, task_result=turn.result)
+    try:
+        turn.succeed(await turn.result.task.acall(*turn.arguments(), **turn.result.kwargs))
+    except BaseException as error:
+        steering = turn.fail(error)
+        if steering is None:
+            raise
+        raise steering from error
+
+
+class Performance:
+    """One attempt under way: its TaskResult, brought up to date as it ends."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.error: BaseException | None = None
+        self.has_returned = False
+        base = imported_task(job.kind)
+        if base is None:
+            raise TaskNotRun(f"{job.kind!r} is not a Task.")
+        arguments_of(job.payload)
+        self.result: TaskResult = result_of(job, base, base.backend)
+        self.backend: BaseTaskBackend = task_backends[self.result.backend]
+        job.__dict__[ATTRIBUTE] = self
+
+    @property
+    def sender(self) -> type[BaseTaskBackend]:
+        return type(self.backend)
+
+    def arguments(self) -> list[Any]:
+        if self.result.task.takes_context:
+            return [TaskContext(task_result=self.result), *self.result.args]
+        return self.result.args
+
+    def succeed(self, returned: Any) -> None:
+        """Keep what the function returned, to be stored when the job is settled.
+
+        Raises TypeError or ValueError for what cannot be stored as JSON.
+        """
+        self.has_returned = True
+        value = normalize_json(returned)
+        if not self.job.set_result(envelope(self.job, record_of(self.job), value)):
+            raise ValueError("Unsupported value: it cannot be stored as JSON.")
+        object.__setattr__(self.result, "_return_value", value)
+        self._end(compat.SUCCESSFUL)
+
+    def fail(self, error: BaseException) -> Steering | None:
+        """Keep the failure; return what to raise instead, None to let the error pass.
+
+        A value that cannot be stored fails the task for good: running it once more would repeat
+        what it did and return the same.
+        """
+        if isinstance(error, Defer):
+            return None
+        self.error = error
+        self._record(_error_of(error, stores_messages(self.backend.options)))
+        self._end(compat.FAILED)
+        if self.has_returned:
+            return Abandon(_reason(error))
+        is_decided = isinstance(error, Steering) and getattr(error, "delay", 0) is not None
+        if is_decided or not isinstance(error, Exception) or not policy.attempts_left(self.job):
+            return None
+        return self._after(error)
+
+    def _record(self, error: TaskError) -> None:
+        self.result.errors.append(error)
+        record = record_of(self.job, error.exception_class_path, error.traceback)
+        if not self.job.set_result(envelope(self.job, record)):
+            self.job.set_result({"attempts": [record]})
+
+    def _end(self, status: Any) -> None:
+        object.__setattr__(self.result, "status", status)
+        object.__setattr__(self.result, "finished_at", timezone.now())
+
+    def _after(self, error: Exception) -> Steering | None:
+        """Return the retry that the task's own backoff asks for, or the end if it says None."""
+        backoff = option(self.result.task, self.backend.options, "backoff")
+        if backoff is None:
+            return None
+        try:
+            if isinstance(backoff, Backoff):
+                delay = backoff(self.job.attempts)
+            else:
+                delay = backoff(error, self.result)
+            return Abandon(_reason(error)) if delay is None else Retry(delay, _reason(error))
+        except Exception as broken:
+            log.error(
+                "The backoff of task %r raised %s; the default is used.",
+                self.job.kind,
+                type(broken).__name__,
+            )
+            return None
+
+
+def _error_of(error: BaseException, messages: bool) -> TaskError:
+    cls = type(error)
+    text = "".join(format_exception(error)) if messages else reasons.trace(error)
+    return TaskError(
+        exception_class_path=f"{cls.__module__}.{cls.__qualname__}",
+        traceback=reasons.storable(text)[-reasons.MAX_TRACEBACK :],
+    )
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, Steering):
+        return str(error)
+    if isinstance(error, JobTimeout):
+        return policy.TIMEOUT
+    return reasons.classify(error, settings.CLASSIFY)

@@ -1,0 +1,1 @@
+"""A reusable app, as a third party would write it: it knows the tasks framework and no queue."""
