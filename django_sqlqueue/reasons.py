@@ -47,7 +47,7 @@ def classify(exception: BaseException, *classifiers: Classify) -> str:
             continue
         try:
             named = _ask(classifier, exception)
-        except Exception:
+        except BaseException:
             named = None
         if named:
             return one_line(named)
@@ -108,5 +108,5 @@ def _frames(tb: TracebackType | None) -> Iterator[tuple[str, int, str]]:
 def _message(exception: BaseException) -> str:
     try:
         return f": {storable(exception)[:MAX_MESSAGE]}"
-    except Exception:
+    except BaseException:
         return ": (its message could not be read)"
