@@ -97,7 +97,7 @@ class Runner:
         self.marker.note()
         claimed = 0
         for lane, kinds in self._lanes():
-            room = min(lane.room(), self._left())
+            room = lane.room() if self.jobs_left is None else min(lane.room(), self.jobs_left)
             if room > 0 and kinds != []:
                 jobs = self.table().claim(
                     self.name,
@@ -109,12 +109,12 @@ class Runner:
                 self.holdings.add(jobs)
                 lane.feed(jobs)
                 claimed += len(jobs)
-        self._claimed += claimed
+                self._claimed += len(jobs)
         return claimed
 
     def _lanes(self) -> list[tuple[Any, list[str] | None]]:
         """Return who runs which kinds: threads, and the event loop for coroutines."""
-        if self._is_recycling():
+        if self._is_recycling() or self.jobs_left == 0:
             return []
         kinds = self._kinds()
         if kinds is None:
@@ -130,10 +130,11 @@ class Runner:
             return list(self.options.kinds)
         return None if settings.UNKNOWN_KINDS == "fail" else all_kinds()
 
-    def _left(self) -> int:
-        """Return how many more jobs --max-jobs allows."""
+    @property
+    def jobs_left(self) -> int | None:
+        """How many more jobs --max-jobs allows; None is any number."""
         limit = self.options.max_jobs
-        return 10_000 if limit is None else limit - self._claimed
+        return None if limit is None else max(0, limit - self._claimed)
 
     def _is_recycling(self) -> bool:
         """Does a handler that would not end make this process to be replaced?"""
@@ -142,7 +143,7 @@ class Runner:
     def _is_over(self) -> bool:
         if self.stop.requested:
             return True
-        if self._left() <= 0 or self._is_recycling():
+        if self.jobs_left == 0 or self._is_recycling():
             return not self.holdings
         if not self.options.drain or self.holdings:
             return False
@@ -262,6 +263,7 @@ class Runner:
         """Move claimed jobs back to ready, their attempts given back."""
         if not jobs:
             return
+        self._claimed -= len(jobs)
         given_back = [(job, Outcome(move="release", reason=None)) for job in jobs]
         try:
             self.table().settle_many(given_back)

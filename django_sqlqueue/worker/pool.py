@@ -17,7 +17,7 @@ from .attempts import Attempts
 from .holdings import Claim, claim_of
 from .pace import Pace
 from .patience import close_connections
-from .timeouts import Watch, clear_in_thread, raise_in_thread
+from .timeouts import clear_in_thread, raise_in_thread
 
 if TYPE_CHECKING:
     from ..models import Job

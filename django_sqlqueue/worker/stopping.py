@@ -10,6 +10,8 @@ from typing import Any
 from .bell import Bell
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+FORCE = signal.SIGQUIT
+"""How a supervisor passes a second request on to its children."""
 
 
 class Stop:
@@ -18,10 +20,17 @@ class Stop:
     def __init__(self, bell: Bell) -> None:
         self._bell = bell
         self.requests = 0
+        self.supervised = False
+        """A service manager may signal all processes, so that children hear each request twice."""
         self._before: dict[int, Any] = {}
 
     def request(self, signum: int = 0, frame: FrameType | None = None) -> None:
-        self.requests += 1
+        if not (self.supervised and self.requested):
+            self.requests += 1
+        self._bell.ring()
+
+    def force(self, signum: int = 0, frame: FrameType | None = None) -> None:
+        self.requests = max(self.requests, 2)
         self._bell.ring()
 
     @property
@@ -38,6 +47,8 @@ class Stop:
             return
         for signum in SIGNALS:
             self._before[signum] = signal.signal(signum, self.request)
+        if self.supervised:
+            self._before[FORCE] = signal.signal(FORCE, self.force)
         # A process that replaced itself had them blocked until now.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .bell import Bell
-from .stopping import Stop
+from .stopping import FORCE, Stop
 
 log = logging.getLogger("django_sqlqueue")
 
@@ -22,6 +23,8 @@ READY, RECYCLE, BYE = b"r", b"c", b"b"
 STARTING = 60.0
 """Seconds that a child may take until it is ready."""
 SHORT_LIVED, LONGEST_PAUSE = 5.0, 30.0
+LAST_WORDS = 8.0
+"""Seconds that a child has to give its jobs back after a second request."""
 
 
 @dataclass(slots=True)
@@ -63,17 +66,18 @@ class Supervisor:
     def run(self) -> int:
         """Supervise; return the exit code: 0 unless stopped by force."""
         self.stop.listen()
-        passed_on = 0
         while not all(self._done) and not self.stop.requested:
             for number, child in enumerate(self._slots):
                 self._look_after(number, child)
             self._bell.wait(0.1)
-        until = time.monotonic() + self._grace + 5
-        while any(self._slots) and not self.stop.forced and time.monotonic() < until:
-            passed_on = self._pass_on(passed_on)
-            self._reap()
-            self._bell.wait(0.05)
-        return self._end(passed_on)
+        self._send(signal.SIGTERM)
+        self._wait(self._grace + 5, lambda: self.stop.forced)
+        if self.stop.forced:
+            self._send(FORCE)
+            self._wait(LAST_WORDS)
+        killed = self._kill_the_rest()
+        self.stop.restore()
+        return 1 if self.stop.forced or killed else 0
 
     def _look_after(self, number: int, child: Child | None) -> None:
         if self._done[number]:
@@ -86,6 +90,7 @@ class Supervisor:
         if child.is_hung:
             log.error("Worker process %d does not become ready; it is replaced.", child.process.pid)
             child.process.kill()
+            child.process.wait()
         if child.process.poll() is not None:
             child.listen()
             self._slots[number] = None
@@ -123,31 +128,26 @@ class Supervisor:
         os.close(said)
         return Child(process, heard, time.monotonic())
 
-    def _pass_on(self, passed_on: int) -> int:
-        for _ in range(self.stop.requests - passed_on):
-            for child in filter(None, self._slots):
-                child.process.terminate()
-        return max(passed_on, self.stop.requests)
-
-    def _reap(self) -> None:
-        for number, child in enumerate(self._slots):
-            if child is not None and child.process.poll() is not None:
-                self._slots[number] = None
-
-    def _end(self, passed_on: int) -> int:
-        forced = self.stop.forced
-        if forced:
-            self._pass_on(passed_on)
-            until = time.monotonic() + 5
-            while any(self._slots) and time.monotonic() < until:
-                self._reap()
-                time.sleep(0.02)
+    def _send(self, signum: signal.Signals) -> None:
         for child in filter(None, self._slots):
+            child.process.send_signal(signum)
+
+    def _wait(self, seconds: float, otherwise: Callable[[], bool] = bool) -> None:
+        """Wait until the children have ended, at most so long and until otherwise() is true."""
+        until = time.monotonic() + seconds
+        while self._running() and time.monotonic() < until and not otherwise():
+            self._bell.wait(0.05)
+
+    def _running(self) -> list[Child]:
+        return [child for child in self._slots if child and child.process.poll() is None]
+
+    def _kill_the_rest(self) -> list[Child]:
+        left = self._running()
+        for child in left:
             log.error("Worker process %d does not end; it is killed.", child.process.pid)
             child.process.kill()
             child.process.wait()
-        self.stop.restore()
-        return 1 if forced else 0
+        return left
 
 
 class Parent:

@@ -42,13 +42,15 @@ class Watch:
                 self._ended_by = by
             return self._ended_by is by
 
-    def interrupt(self) -> None:
-        """Raise JobTimeout in the handler, if it still runs."""
+    def interrupt(self) -> bool:
+        """Raise JobTimeout in the handler, once; False where that is of no use."""
         with self._lock:
-            if self._ended_by is None:
-                self.interrupted = True
-                self.due = time.monotonic() + MERCY
-                self._interrupt()
+            if self.interrupted or self._ended_by is not None:
+                return False
+            self.interrupted = True
+            self.due = time.monotonic() + MERCY
+            self._interrupt()
+            return True
 
 
 class Timeouts(threading.Thread):
@@ -90,10 +92,8 @@ class Timeouts(threading.Thread):
                     )  # fmt: skip
 
     def _end(self, watch: Watch) -> None:
-        if not watch.interrupted:
-            watch.interrupt()
-            if watch.interrupted:
-                return
+        if watch.interrupt():
+            return
         self.forget(watch)
         if watch.finish(self):
             self._give_up(watch.job)

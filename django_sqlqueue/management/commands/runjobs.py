@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import signal
 import sys
-from argparse import ArgumentParser
+import threading
+import time
+from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
-from django.utils import autoreload
 
 from ...conf import settings
 from ...discovery import resolve
 from ...models import Job
 from ...worker.loop import Runner
 from ...worker.options import WorkerOptions
+from ...worker.reloading import Reloader
 from ...worker.stopping import SIGNALS
 from ...worker.supervisor import BYE, READY, RECYCLE, Parent, Supervisor
 
 log = logging.getLogger("django_sqlqueue")
 
+LONGEST = 1e6
+"""Seconds that no time of a worker exceeds."""
+LAST_CHORES = 5.0
+"""Seconds that Python has to end a process whose work is done."""
+
 
 class Command(BaseCommand):
     help = "Runs due jobs until stopped: the first SIGTERM or Ctrl-C lets running jobs end."
+    _called_from_command_line: bool
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add = parser.add_argument
@@ -52,17 +59,21 @@ class Command(BaseCommand):
         self._log_to_stderr()
         chosen = self._options(options)
         parent = Parent()
-        if options["reload"]:
-            autoreload.run_with_reloader(self._run_under_reloader, chosen)
-        elif options["processes"] > 1 and not parent.exists:
+        if options["processes"] > 1 and not parent.exists:
             connections.close_all()
-            _exit_with(Supervisor(options["processes"], chosen.grace).run())
+            if code := Supervisor(options["processes"], chosen.grace).run():
+                sys.exit(code)
         else:
-            self._run(chosen, parent)
+            self._run(chosen, parent, options["reload"])
 
     def _options(self, options: dict[str, Any]) -> WorkerOptions:
         if options["database"] is not None and options["database"] not in connections:
             raise CommandError(f"--database: there is no alias {options['database']!r}.")
+        if options["reload"] and options["processes"] > 1:
+            raise CommandError("--reload runs one process; leave out --processes.")
+        foreign = set(options["queue"] or ()) - set(settings.QUEUES or options["queue"] or ())
+        if foreign:
+            raise CommandError(f"--queue: QUEUES does not name {', '.join(sorted(foreign))}.")
         unknown = {
             kind for kind in options["kind"] or () if resolve(Job(kind=kind), trusted=True) is None
         }
@@ -84,36 +95,49 @@ class Command(BaseCommand):
             health_file=options["health_file"],
         )
 
-    def _run(self, options: WorkerOptions, parent: Parent) -> None:
+    def _run(self, options: WorkerOptions, parent: Parent, reload: bool) -> None:
         runner = Runner(options)
+        runner.stop.supervised = parent.exists
         parent.watch(runner.stop.request)
+        reloader = Reloader(runner.stop.request)
+        if reload:
+            reloader.start()
         parent.say(READY)
         ended = runner.run()
-        if runner.attempts.abandoned and not runner.stop.requested:
-            parent.say(RECYCLE)
-            _replace_process(parent)
-        parent.say(BYE)
-        if runner.stop.forced:
-            _exit_with(1, at_once=True)
-        if not ended:
-            # A handler's thread goes on although its job was given back; it must not.
-            _exit_with(0, at_once=True)
+        left = runner.jobs_left
+        if reloader.has_seen_a_change and not runner.stop.forced:
+            self._replace_process(parent, left)
+        if not runner.stop.requested:
+            if runner.attempts.abandoned and left != 0:
+                parent.say(RECYCLE)
+                self._replace_process(parent, left)
+            parent.say(BYE)
+        self._exit(1 if runner.stop.forced else 0, at_once=runner.stop.forced or not ended)
 
-    def _run_under_reloader(self, options: WorkerOptions) -> None:
-        """Run in the reloader's thread, which gets no signals: exiting asks it to stop."""
-        runner = Runner(options)
+    def _exit(self, code: int, at_once: bool) -> None:
+        """End the process, where it is this command's own, whatever its threads do."""
+        if not self._called_from_command_line:
+            if code:
+                sys.exit(code)
+            return
+        if not at_once:
+            # A handler may have left threads behind that never end.
+            threading.Thread(target=lambda: _end_process(code, LAST_CHORES), daemon=True).start()
+            return
+        _end_process(code)
 
-        def finish() -> None:
-            runner.stop.request()
-            try:
-                runner.join(options.grace + 5)
-            except KeyboardInterrupt:
-                runner.stop.request()
-                runner.join(5)
-                os._exit(1)
-
-        atexit.register(finish)
-        runner.run()
+    def _replace_process(self, parent: Parent, jobs_left: int | None) -> None:
+        """End this process, whose threads cannot all be ended, for a fresh one."""
+        if not self._called_from_command_line:
+            return
+        log.warning("Worker %d is replaced by a fresh process.", os.getpid())
+        if parent.exists:
+            _end_process(75)
+        logging.shutdown()
+        # A signal that comes now is kept until the new process has its handlers.
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        limit = [] if jobs_left is None else ["--max-jobs", str(jobs_left)]
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:], *limit])
 
     def _log_to_stderr(self) -> None:
         """Show the worker's lines where the project has not said what to do with them."""
@@ -124,24 +148,11 @@ class Command(BaseCommand):
             log.setLevel(logging.INFO)
 
 
-def _replace_process(parent: Parent) -> None:
-    """End this process, whose threads cannot all be ended, for a fresh one."""
-    log.warning("Worker %d is replaced by a fresh process.", os.getpid())
+def _end_process(code: int, after: float = 0.0) -> None:
+    time.sleep(after)
     logging.shutdown()
-    if parent.exists:
-        os._exit(75)
-    # A signal that comes now is kept until the new process has its handlers.
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
-
-
-def _exit_with(code: int, at_once: bool = False) -> None:
-    if at_once:
-        logging.shutdown()
-        sys.stdout.flush()
-        os._exit(code)
-    if code:
-        sys.exit(code)
+    sys.stdout.flush()
+    os._exit(code)
 
 
 def _tuple(names: list[str] | None) -> tuple[str, ...] | None:
@@ -149,18 +160,27 @@ def _tuple(names: list[str] | None) -> tuple[str, ...] | None:
 
 
 def _count(text: str) -> int:
-    number = int(text)
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
     if number < 1:
-        raise ValueError
+        raise ArgumentTypeError(f"must be a whole number from 1 up, not {text!r}.")
     return number
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < 1e8:
-        raise ValueError
+    seconds = _grace(text)
+    if not seconds:
+        raise ArgumentTypeError("must be more than 0 seconds.")
     return seconds
 
 
 def _grace(text: str) -> float:
-    return 0.0 if float(text) == 0 else _seconds(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= LONGEST:
+        raise ArgumentTypeError(f"must be seconds from 0 to {LONGEST:g}, not {text!r}.")
+    return seconds
