@@ -30,7 +30,8 @@ def run_jobs(
     retries and deferred jobs wait for their time.
     """
     owner = f"run_jobs:{os.getpid()}:{next(_calls)}"
-    served = None if kinds is None else list(kinds)
+    # One string is left as it is, for claim to refuse.
+    served = kinds if kinds is None or isinstance(kinds, str) else list(kinds)
     finds_kinds = kinds is None and settings.UNKNOWN_KINDS == "leave"
     ran = 0
     while limit is None or ran < limit:
