@@ -123,6 +123,9 @@ class Enqueueing(PinnedQuerySet):
         engine, connection = self.engine, connections[self.db]
         if not (engine.notifies and settings.NOTIFY):
             return
+        if not (connection.in_atomic_block or connection.get_autocommit()):
+            # A transaction that the caller manages by hand has no hook for its commit.
+            return
         connection._sqlqueue_wake = True
 
         def wake() -> None:
