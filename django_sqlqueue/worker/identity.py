@@ -53,8 +53,9 @@ class Identity:
         here = (_host(), _boot(), _namespace())
         if "" in here or here != (self.host, self.boot, self.namespace) or not self.started:
             return False
-        if _started(self.pid) != self.started:
-            return True
+        started = _started(self.pid)
+        if started != self.started:
+            return bool(started) or not _is_hidden(self.pid)
         return self.pid == os.getpid() and self.token not in _living
 
     def retire(self) -> None:
@@ -84,6 +85,19 @@ def _started(pid: int) -> str:
     """
     fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return fields[19] if len(fields) > 19 and fields[0] not in "ZX" else ""
+
+
+def _is_hidden(pid: int) -> bool:
+    """Say whether there is such a process that this user may not look at."""
+    if _read(f"/proc/{pid}/stat"):
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def _read(path: str) -> str:

@@ -1,0 +1,85 @@
+"""Handlers that wait, hang, crash and misbehave, for worker processes under test."""
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from django_sqlqueue import handler
+from django_sqlqueue.exceptions import JobTimeout
+from tests.testapp.models import Effect
+
+# A child of a supervisor that hangs before it is ready, once.
+_hang = os.environ.get("HANG_ONCE")
+if _hang and "SQLQUEUE_SUPERVISOR" in os.environ and not Path(_hang).exists():
+    Path(_hang).touch()
+    time.sleep(600)
+
+
+def note(name, job):
+    Effect.objects.create(name=name, n=job.id)
+
+
+@handler("worker.noop")
+def noop(job):
+    return {"pid": os.getpid()}
+
+
+@handler("worker.gate")
+def gate(job):
+    """Wait for the gate of this attempt, or of the job, to be opened by an Effect."""
+    note("started", job)
+    while not Effect.objects.filter(name__in=(f"open {job.attempts}", "open"), n=job.id).exists():
+        time.sleep(0.05)
+    return {"pid": os.getpid()}
+
+
+@handler("worker.sleep")
+def sleep(job):
+    note("started", job)
+    time.sleep(job.payload)
+    return {"pid": os.getpid()}
+
+
+@handler("worker.ignore")
+def ignore(job):
+    """Never end, whatever is raised."""
+    note("started", job)
+    while True:
+        with suppress(BaseException):
+            time.sleep(0.05)
+
+
+@handler("worker.stubborn", timeout=0.5, max_attempts=1)
+def stubborn(job):
+    """Never end, although the time is over."""
+    note("started", job)
+    while True:
+        with suppress(JobTimeout):
+            time.sleep(0.05)
+
+
+@handler("worker.kill")
+def kill(job):
+    note("started", job)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@handler("worker.exit")
+def exit_at_once(job):
+    note("started", job)
+    os._exit(0)
+
+
+@handler("worker.segfault")
+def segfault(job):
+    note("started", job)
+    ctypes.string_at(0)
+
+
+@handler("worker.sys_exit")
+def sys_exit(job):
+    sys.exit(job.payload)

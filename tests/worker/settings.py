@@ -1,0 +1,7 @@
+"""The project under test with the handlers of jobs.py, as worker processes load it."""
+
+from tests.settings import *
+from tests.settings import INSTALLED_APPS, env
+
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.worker", *env.list("EXTRA_APPS", default=[])]
+SQLQUEUE = env.json("SQLQUEUE", default={})
