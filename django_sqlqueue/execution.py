@@ -19,7 +19,7 @@ from .engines.base import as_aware
 from .exceptions import Abandon, ClaimLost, Defer, JobTimeout, Retry
 from .fields import DamagedJSON
 from .handlers import Handler, handler_of
-from .isolation import check_before_use, isolated
+from .isolation import check_before_use, isolated, leave_blocks
 from .kinds import options_of
 from .policy import Outcome
 
@@ -138,10 +138,15 @@ async def _await(value: Any) -> Any:
 
 def _call_atomically(found: Handler, job: Job, now: datetime | None) -> None:
     """Run an atomic handler: its effects and the completion commit together or not at all."""
+    connection = connections[job._state.db]
     job.__dict__["_in_atomic_handler"] = True
     try:
-        with engine_for(connections[job._state.db]).transaction():
-            outcome = _completed(job, _call(found, job))
+        with engine_for(connection).transaction():
+            depth = len(connection.atomic_blocks)
+            returned = _call(found, job)
+            # Within a block that the handler left open the completion would be rolled back.
+            leave_blocks(connection, depth)
+            outcome = _completed(job, returned)
             if not table_of(job).settle(job, outcome, now):
                 raise ClaimLost
     finally:

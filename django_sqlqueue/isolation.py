@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from django.db import DatabaseError, connections, transaction
+from django.db import Error, connections, transaction
 
 
 @contextlib.contextmanager
@@ -19,17 +20,13 @@ def isolated() -> Iterator[None]:
     aborted it.
     """
     with contextlib.ExitStack() as stack:
-        for connection in connections.all(initialized_only=True):
-            if connection.in_atomic_block:
-                stack.enter_context(_savepoint(connection))
-            else:
-                stack.callback(_leave_transaction, connection)
+        outer = [each for each in connections.all(initialized_only=True) if each.in_atomic_block]
+        for connection in outer:
+            stack.enter_context(_savepoint(connection))
         try:
             yield
         finally:
-            for connection in connections.all(initialized_only=True):
-                if not connection.in_atomic_block:
-                    _replace_if_broken(connection)
+            tidy_connections(outer)
 
 
 @contextlib.contextmanager
@@ -40,37 +37,39 @@ def _savepoint(connection: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        _unwind(connection, depth + 1)
-        with contextlib.suppress(DatabaseError):
+        leave_blocks(connection, depth + 1)
+        with contextlib.suppress(Error):
             block.__exit__(None, None, None)
+
+
+def tidy_connections(outer: Sequence[Any] = ()) -> None:
+    """Undo what a handler left in the connections of this thread, but for those of `outer`."""
+    for connection in connections.all(initialized_only=True):
+        if connection not in outer:
+            _leave_transaction(connection)
+            _replace_if_broken(connection)
 
 
 def _leave_transaction(connection: Any) -> None:
     """Roll back what the body left open, so that the thread is in autocommit again."""
-    _unwind(connection, 0)
+    leave_blocks(connection, 0)
     if connection.connection is None:
         return
     try:
+        # Also where Django knows of no transaction: the body may have begun one by SQL.
+        connection.rollback()
         if not connection.get_autocommit():
-            connection.rollback()
             connection.set_autocommit(True)
-    except DatabaseError:
-        connection.close()
+    except Error:
+        close(connection)
 
 
-def _unwind(connection: Any, depth: int) -> None:
+def leave_blocks(connection: Any, depth: int) -> None:
     """Leave the atomic blocks beyond `depth`, rolled back."""
-    while len(connection.atomic_blocks) > depth:
+    while connection.in_atomic_block and len(connection.atomic_blocks) > depth:
         abandoned = RuntimeError("left open by a handler")
-        with contextlib.suppress(DatabaseError):
+        with contextlib.suppress(Error):
             connection.atomic_blocks[-1].__exit__(RuntimeError, abandoned, None)
-
-
-def tidy_connections() -> None:
-    """Undo what a handler left in the connections of this thread."""
-    for connection in connections.all(initialized_only=True):
-        _leave_transaction(connection)
-        _replace_if_broken(connection)
 
 
 def _replace_if_broken(connection: Any) -> None:
@@ -82,7 +81,32 @@ def _replace_if_broken(connection: Any) -> None:
         if connection.is_usable():
             connection.errors_occurred = False
         else:
-            connection.close()
+            close(connection)
+
+
+def close(connection: Any) -> None:
+    """Close a connection, in whatever state it is; its next use opens a new one."""
+    # A driver may refuse to close what is closed already.
+    with contextlib.suppress(Exception):
+        connection.close()
+
+
+@contextlib.contextmanager
+def own_connections() -> Iterator[None]:
+    """Run the body with connections of its own, and let those of before alone.
+
+    After a fork they are the parent's too: to use them, or to close them, would break its own.
+    """
+    before = connections.all(initialized_only=True)
+    for connection in before:
+        del connections[connection.alias]
+    try:
+        yield
+    finally:
+        for connection in connections.all(initialized_only=True):
+            close(connection)
+        for connection in before:
+            connections[connection.alias] = connection
 
 
 IDLE = 1.0
@@ -90,11 +114,20 @@ IDLE = 1.0
 
 
 def check_before_use() -> None:
-    """Let the next use of each idle connection of this thread first ask whether it lives."""
+    """Let each use of a connection of this thread that was idle first ask whether it lives.
+
+    That holds from now on, also for a handler that comes back to its connection after a while.
+    """
+    for connection in connections.all():
+        if "_sqlqueue_used_at" not in connection.__dict__:
+            connection._sqlqueue_used_at = 0.0
+            connection.close_if_health_check_failed = partial(_close_if_idle_and_dead, connection)
+
+
+def _close_if_idle_and_dead(connection: Any) -> None:
     now = time.monotonic()
-    for connection in connections.all(initialized_only=True):
-        used_at = connection.__dict__.get("_sqlqueue_used_at", 0.0)
-        connection._sqlqueue_used_at = now
-        if now - used_at > IDLE and not connection.in_atomic_block:
-            connection.health_check_enabled = True
-            connection.health_check_done = False
+    if now - connection._sqlqueue_used_at > IDLE and not connection.in_atomic_block:
+        connection.health_check_enabled = True
+        connection.health_check_done = False
+    connection._sqlqueue_used_at = now
+    type(connection).close_if_health_check_failed(connection)
