@@ -15,7 +15,7 @@ class InvalidJob(SqlQueueError, ValueError):
     """A job was refused before any SQL; the message names the field and says what to do."""
 
     def __init__(self, field: str, problem: str):
-        self.field = field
+        self.field, self.problem = field, problem
         super().__init__(f"{field} {problem}")
 
 

@@ -138,7 +138,8 @@ class Settling(PinnedQuerySet):
         try:
             text = payloads.dump(result, "result", settings.MAX_PAYLOAD_BYTES)
         except InvalidJob as error:
-            log.warning("A result was dropped, as JSON cannot hold it (%s).", error.field)
+            # Not where in the result: a key is content.
+            log.warning("A result was dropped, as something in it %s", error.problem)
             return None
         if len(text) > TEXT_AT_ONCE and not self.engine.takes(text):
             log.warning("A result was dropped, as the database server does not take it at once.")
