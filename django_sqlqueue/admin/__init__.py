@@ -3,5 +3,8 @@
 from __future__ import annotations
 
 from .jobs import JobAdmin
+from .queues import PausedQueueAdmin
+from .schedules import ScheduleAdmin
+from .workers import WorkerAdmin
 
-__all__ = ["JobAdmin"]
+__all__ = ["JobAdmin", "PausedQueueAdmin", "ScheduleAdmin", "WorkerAdmin"]

@@ -1,0 +1,131 @@
+"""The job list: pages by key, a search by whole values, and what a line shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
+from django.db.models import Q
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from ..lifecycle import RUNNING, SETTLED
+from ..models import Job
+from . import shown
+from .paging import Page, page
+
+BEFORE, AFTER = "before", "after"
+LONGEST_ID = 18
+
+
+class JobChangeList(ChangeList):
+    """A change list that counts nothing; Django's counts the table for its page numbers."""
+
+    pages: Page
+
+    def get_filters_params(self, params: Any = None) -> dict[str, Any]:
+        found = super().get_filters_params(params)
+        return {key: value for key, value in found.items() if key not in (BEFORE, AFTER)}
+
+    def get_results(self, request: HttpRequest) -> None:
+        self.pages = page(
+            self.queryset,
+            by_end=self.params.get("status") in SETTLED,
+            before=self.params.get(BEFORE, ""),
+            after=self.params.get(AFTER, ""),
+            size=self.list_per_page,
+        )
+        now = Job.objects.all().engine.now()
+        rows: list[Any] = self.pages.rows
+        for job in rows:
+            job.seen_at = now
+        self.result_list = rows
+        self.result_count = len(self.pages.rows)
+        self.full_result_count = self.result_count
+        self.show_full_result_count = False
+        self.show_admin_actions = bool(self.pages.rows)
+        self.can_show_all = self.multi_page = False
+        self.paginator = None
+
+    def get_query_string(self, new_params: Any = None, remove: Any = None) -> str:
+        """Leave the page where a filter changes."""
+        return super().get_query_string(new_params, [*(remove or ()), BEFORE, AFTER])
+
+    @property
+    def has_more(self) -> bool:
+        return bool(self.pages.newer or self.pages.older)
+
+    @property
+    def newest_url(self) -> str:
+        return self.get_query_string()
+
+    @property
+    def newer_url(self) -> str:
+        return self.get_query_string({AFTER: self.pages.newer}) if self.pages.newer else ""
+
+    @property
+    def older_url(self) -> str:
+        return self.get_query_string({BEFORE: self.pages.older}) if self.pages.older else ""
+
+
+def search(jobs: Any, term: str) -> Any:
+    """Return the jobs of this id, ref or key; where there is none, those whose kind begins so."""
+    term = term.strip()
+    if not term:
+        return jobs
+    values = [Q(ref=term), Q(dedup_key=term)]
+    if term.isascii() and term.isdigit() and len(term) <= LONGEST_ID:
+        values.append(Q(pk=int(term)))
+    hits = [value for value in values if jobs.filter(value).exists()]
+    if not hits:
+        return jobs.filter(kind__startswith=term)
+    found = Q()
+    for hit in hits:
+        found |= hit
+    return jobs.filter(found)
+
+
+class Columns:
+    """What a line of the list shows of a job."""
+
+    @admin.display(description=gettext_lazy("job"))
+    def job(self, job: Job) -> SafeString:
+        line = format_html(
+            '{} <span class="sq-quiet">#{}</span>', shown.breakable(job.kind), job.pk
+        )
+        return line if job.name is None else format_html("{} · {}", line, job.name)
+
+    @admin.display(description=gettext_lazy("status"))
+    def state(self, job: Job) -> SafeString:
+        if job.status != RUNNING or job.progress is None:
+            return shown.status(job)
+        return format_html(
+            '{} <progress class="sq-progress" max="100" value="{}" aria-label="{}">{} %</progress>'
+            ' <span class="sq-quiet">{} % {}</span>',
+            shown.status(job), job.progress, _("Progress"), job.progress, job.progress,
+            job.progress_note,
+        )  # fmt: skip
+
+    @admin.display(description=gettext_lazy("reason"), empty_value="")
+    def why(self, job: Job) -> SafeString:
+        return shown.breakable(shown.reason(job.last_error, job))
+
+    @admin.display(description=gettext_lazy("attempts"))
+    def tries(self, job: Job) -> str:
+        return _("%(used)d of %(budget)d") % {"used": job.attempts, "budget": job.max_attempts}
+
+    @admin.display(description=gettext_lazy("due or ended"))
+    def due(self, job: Any) -> Any:
+        if job.status in SETTLED:
+            return shown.moment(job.finished_at, job.seen_at)
+        if job.status == RUNNING:
+            return _("for %s") % shown.span(job.started_at, job.seen_at)
+        return shown.due(job, job.seen_at)
+
+    @admin.display(description=gettext_lazy("enqueued"))
+    def age(self, job: Any) -> Any:
+        return shown.moment(job.created_at, job.seen_at)

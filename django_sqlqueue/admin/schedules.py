@@ -1,0 +1,186 @@
+"""The schedules: a list with rhythm and last outcome, and a form that goes through schedule()."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext_lazy
+
+from ..engines.base import as_aware
+from ..lifecycle import READY, RUNNING, SETTLED
+from ..managers.adjusting import PAUSED_UNTIL
+from ..models import Attempt, Job, Schedule
+from . import log, rhythm, shown
+from .listing import JobChangeList
+from .schedule_form import ScheduleForm
+
+MOST = 500
+ACTS = {
+    "run_now": (
+        gettext_lazy("Run now"),
+        lambda rows: rows.run_now(),
+        ngettext_lazy("%d schedule is due now.", "%d schedules are due now."),
+        gettext_lazy("Made due at once."),
+    ),
+    "pause": (
+        gettext_lazy("Pause"),
+        lambda rows: rows.pause_schedules(),
+        ngettext_lazy("%d schedule is paused.", "%d schedules are paused."),
+        gettext_lazy("Paused."),
+    ),
+    "resume": (
+        gettext_lazy("Resume"),
+        lambda rows: rows.resume_schedules(),
+        ngettext_lazy("%d schedule goes on.", "%d schedules go on."),
+        gettext_lazy("Resumed."),
+    ),
+    "end": (
+        gettext_lazy("End"),
+        lambda rows: rows.cancel(),
+        ngettext_lazy("%d schedule has ended.", "%d schedules have ended."),
+        gettext_lazy("Ended."),
+    ),
+}
+"""name: (label, verb, what is told, what is logged)"""
+
+
+class ScheduleChangeList(JobChangeList):
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        ended: dict[int, Attempt] = {}
+        ids = [job.pk for job in self.pages.rows]
+        latest = Attempt.objects.using(self.queryset.db).filter(job_id__in=ids)
+        for attempt in latest.defer("traceback").order_by("pk"):
+            ended[attempt.job_id] = attempt
+        rows: list[Any] = self.pages.rows
+        for job in rows:
+            job.last_attempt = ended.get(job.pk)
+
+
+@admin.register(Schedule)
+class ScheduleAdmin(admin.ModelAdmin):
+    form = ScheduleForm
+    list_display = ("name", "kind", "rhythm", "state", "next_due", "outcome", "row")
+    list_per_page = 100
+    search_fields = ("name", "kind")
+    sortable_by = ()
+    ordering = ("-id",)
+    show_full_result_count = False
+    actions = None
+    fieldsets = (
+        (None, {"fields": ("name", "kind", "payload")}),
+        (
+            gettext_lazy("Rhythm"),
+            {
+                "fields": ("every", "cron", "timezone", "missed", "first"),
+                "description": gettext_lazy("Give an interval or a cron expression, not both."),
+            },
+        ),
+        (
+            gettext_lazy("Options"),
+            {"fields": ("queue", "priority", "max_attempts", "ref", "lifetime")},
+        ),
+    )
+
+    class Media:
+        css = {"all": ("django_sqlqueue/admin.css",)}
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        return Schedule.objects.filter(name__isnull=False)
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        return super().changelist_view(request, {"title": _("Schedules"), **(extra_context or {})})
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[JobChangeList]:
+        return ScheduleChangeList
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """A schedule is ended, and its row can then be deleted as a job."""
+        return False
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Nothing is left to do: the form has gone through Job.objects.schedule."""
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return ("state", "next_due") if obj is not None else ()
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        if obj is None:
+            return self.fieldsets
+        return ((None, {"fields": ("state", "next_due")}), *self.fieldsets)
+
+    # Actions
+
+    def get_actions(self, request: HttpRequest, action_location: Any = None) -> dict[str, Any]:
+        if not self.has_change_permission(request):
+            return {}
+        return {name: (_action(name), name, ACTS[name][0]) for name in ACTS}
+
+    # Columns
+
+    @admin.display(description=gettext_lazy("rhythm"))
+    def rhythm(self, job: Job) -> str:
+        return rhythm.words(job)
+
+    @admin.display(description=gettext_lazy("state"))
+    def state(self, job: Job) -> SafeString:
+        if _is_paused(job):
+            return format_html('<span class="sq-status sq-paused">{}</span>', _("paused"))
+        return shown.status(job)
+
+    @admin.display(description=gettext_lazy("next due"))
+    def next_due(self, job: Job) -> Any:
+        if job.status in SETTLED or _is_paused(job):
+            return "–"
+        if job.status == RUNNING:
+            return _("running now")
+        now = getattr(job, "seen_at", None) or Job.objects.all().engine.now()
+        return shown.moment(job.run_at, now)
+
+    @admin.display(description=gettext_lazy("last outcome"))
+    def outcome(self, job: Any) -> Any:
+        last = getattr(job, "last_attempt", None)
+        if last is None:
+            return shown.reason(job.last_error, job) or "–"
+        tone = "done" if last.outcome == "done" else "failed"
+        return format_html(
+            '<span class="sq-tone-{}">{}</span> {} <span class="sq-quiet">{}</span>',
+            tone,
+            shown.OUTCOMES.get(last.outcome, last.outcome),
+            shown.reason(last.reason, job),
+            shown.moment(last.ended_at, job.seen_at),
+        )
+
+    @admin.display(description=gettext_lazy("job"))
+    def row(self, job: Job) -> SafeString:
+        url = reverse("admin:django_sqlqueue_job_change", args=[job.pk])
+        return format_html('<a href="{}">#{}</a>', url, job.pk)
+
+
+def _is_paused(job: Job) -> bool:
+    return job.status == READY and as_aware(job.run_at) >= PAUSED_UNTIL
+
+
+def _action(name: str) -> Any:
+    def act(admin: Any, request: HttpRequest, queryset: Any) -> None:
+        if not admin.has_change_permission(request):
+            raise PermissionDenied
+        _label, verb, told, logged = ACTS[name]
+        rows = list(queryset.only("pk", "name")[:MOST])
+        moved = verb(Job.objects.filter(pk__in=[row.pk for row in rows]))
+        level = messages.SUCCESS if moved == len(rows) else messages.WARNING
+        text = str(told % moved)
+        if moved < len(rows):
+            text += " " + _("%d skipped: their state does not allow it.") % (len(rows) - moved)
+        admin.message_user(request, text, level)
+        if moved:
+            log.record(request, rows, str(logged))
+
+    return act
