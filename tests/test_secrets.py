@@ -63,7 +63,7 @@ def in_a_database_error(job: Job) -> None:
 
 
 def in_a_duplicate_row(job: Job) -> None:
-    Effect.objects.create(pk=1, name=SECRET)
+    Effect.objects.create(pk=1_000_000, name=SECRET)
 
 
 def in_the_way_it_leaves(job: Job) -> None:
@@ -96,7 +96,7 @@ BEARERS: list[Callable[..., Any]] = [
 class SecretsTests(HandlingMixin, TestCase):
     def setUp(self):
         super().setUp()
-        Effect.objects.create(pk=1, name="first")
+        Effect.objects.create(pk=1_000_000, name="first")
         self.logged: list[str] = []
         capture = Capture(self.logged)
         logger = logging.getLogger("django_sqlqueue")
