@@ -26,6 +26,8 @@ SWEEP = 1.0
 """Seconds between two sweeps for expired leases."""
 CHECK_IN = 15.0
 RETENTION_FIRST, RETENTION_EVERY = 20.0, 1800.0
+BETWEEN_BATCHES = 0.1
+"""Seconds between two batches of deletions, in which others get at the table."""
 
 
 class Housekeeping(threading.Thread):
@@ -36,6 +38,7 @@ class Housekeeping(threading.Thread):
         self._table, self._bell, self._check_in = table, bell, check_in
         self._patience = Patience("Housekeeping")
         self._stopped = threading.Event()
+        self._deleted = 0
         started = time.monotonic()
         self._due = {
             self._sweep: started,
@@ -78,13 +81,18 @@ class Housekeeping(threading.Thread):
         return CHECK_IN
 
     def _retain(self) -> float:
-        """Delete settled jobs that are older than their retention."""
+        """Delete a batch of the settled jobs of each status that are past their retention."""
+        found = 0
         for status, age in settings.RETENTION.items():
             if age is not None:
                 before = self._table().engine.now() - timedelta(seconds=to_seconds(status, age))
-                deleted = self._table().cleanup(before, [status])
-                if deleted:
-                    log.info("Deleted %d %s jobs past their retention.", deleted, status)
+                found += self._table().cleanup(before, [status], batches=1)
+        self._deleted += found
+        if found:
+            return BETWEEN_BATCHES
+        if self._deleted:
+            log.info("Deleted %d settled jobs past their retention.", self._deleted)
+            self._deleted = 0
         return RETENTION_EVERY
 
 

@@ -13,8 +13,8 @@ from django.db import connections, reset_queries
 
 from .. import execution, schedules
 from ..conf import settings
-from ..handlers import all_kinds
-from ..isolation import check_before_use
+from ..discovery import served_kinds
+from ..isolation import check_before_use, own_connections
 from ..models import Job, Worker
 from ..policy import Outcome
 from .attempts import Attempts
@@ -58,6 +58,7 @@ class Runner:
         self.settler.on_stored = self._stored
         self._patience = Patience("Claiming")
         self._claimed = 0
+        self._out_of_reach = 0
         self._over = threading.Event()
 
     def table(self) -> Any:
@@ -67,13 +68,17 @@ class Runner:
 
     def run(self) -> bool:
         """Work until asked to stop or done; return whether every thread has ended."""
+        with own_connections():
+            return self._run()
+
+    def _run(self) -> bool:
         self.stop.listen()
         self._start()
         while not self._is_over():
             try:
                 claimed = self._pass()
             except Exception as error:
-                self._sleep(self._patience.after(error))
+                self.bell.wait(self._patience.after(error))
             else:
                 self._patience.success()
                 self.health.good_pass()
@@ -128,7 +133,7 @@ class Runner:
     def _kinds(self) -> list[str] | None:
         if self.options.kinds is not None:
             return list(self.options.kinds)
-        return None if settings.UNKNOWN_KINDS == "fail" else all_kinds()
+        return None if settings.UNKNOWN_KINDS == "fail" else served_kinds(self.table())
 
     @property
     def jobs_left(self) -> int | None:
@@ -153,7 +158,7 @@ class Runner:
         try:
             return bool(self.table().is_due(kinds=self._kinds(), queues=self.options.queues))
         except Exception as error:
-            self._sleep(self._patience.after(error))
+            self.bell.wait(self._patience.after(error))
             return True
 
     # Sleeping
@@ -162,7 +167,7 @@ class Runner:
         if self.pool.waiting.qsize() or len(self.pool.taken) >= self.pool.slots:
             self._sleep(STALE)
         elif self.options.drain and not self.holdings:
-            return
+            self._sleep(0.005)
         else:
             self._sleep(self._seconds_to_work())
 
@@ -173,7 +178,9 @@ class Runner:
             due = self.table().seconds_to_next(kinds=self._kinds(), queues=self.options.queues)
         except Exception as error:
             return max(poll, self._patience.after(error))
-        return poll if due is None else min(poll, max(due, 0.002))
+        # What is due and yet was not claimed, as somebody holds its row, is not worth a rush.
+        self._out_of_reach = 0 if due is None or due > 0 else min(self._out_of_reach + 1, 20)
+        return poll if due is None else min(poll, max(due, 0.001 * 2**self._out_of_reach))
 
     def _sleep(self, seconds: float) -> None:
         self.bell.wait(seconds, self.marker.step, self._has_changed)
@@ -231,7 +238,7 @@ class Runner:
             take_back_from_the_dead(self.table())
             schedules.sync(self.alias)
         except Exception as error:
-            self._sleep(self._patience.after(error))
+            self.bell.wait(self._patience.after(error))
         self.pool.start()
         for part in self._parts:
             part.start()

@@ -9,6 +9,7 @@ import time
 from django.db import Error, connections
 
 from .. import reasons
+from ..isolation import close
 
 log = logging.getLogger("django_sqlqueue")
 
@@ -24,15 +25,16 @@ class Patience:
         self.failures = 0
         self._logged_at = 0.0
 
-    def after(self, error: BaseException) -> float:
+    def after(self, error: BaseException, about: str = "") -> float:
         """Note a failure, drop this thread's connections, and return the seconds to wait."""
         self.failures += 1
         now = time.monotonic()
         if self.failures == 1 or now - self._logged_at > QUIET:
             self._logged_at = now
             log.warning(
-                "%s failed (%s), time %d in a row; trying again.",
+                "%s%s failed (%s), time %d in a row; trying again.",
                 self.part,
+                about,
                 reasons.class_path(type(error)),
                 self.failures,
             )
@@ -51,4 +53,4 @@ def close_connections() -> None:
     """Close the connections of this thread; the next use opens new ones."""
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:
-            connection.close()
+            close(connection)

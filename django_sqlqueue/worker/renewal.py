@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +27,6 @@ class Renewal(threading.Thread):
         self._table, self._holdings, self._lease = table, holdings, lease
         self._patience = Patience("Renewing leases")
         self._stopped = threading.Event()
-        self._renewed_at = time.monotonic()
 
     def finish(self) -> None:
         self._stopped.set()
@@ -49,17 +47,16 @@ class Renewal(threading.Thread):
             check_before_use()
             held = self._table().renew(jobs, self._lease) if jobs else set()
         except Exception as error:
-            wait = min(self._patience.after(error), self._lease / BEATS)
-            if time.monotonic() - self._renewed_at > self._lease:
-                self._lose(jobs, "its lease could not be renewed")
-            return wait
+            # Whether a claim still holds is for the database to say, when it is back: as long as
+            # it is away nobody else can take the job, and its outcome may yet be stored.
+            return min(self._patience.after(error), self._lease / BEATS)
         self._patience.success()
-        self._renewed_at = time.monotonic()
-        self._lose([job for job in jobs if job.id not in held], "its claim is over")
+        self._lose([job for job in jobs if job.id not in held])
         return self._lease / BEATS
 
-    def _lose(self, jobs: list[Any], why: str) -> None:
+    def _lose(self, jobs: list[Any]) -> None:
         lost = [job for job in jobs if self._holdings.holds(job)]
         for job in lost:
-            log.warning("Job %d (%s, queue %s) is lost: %s.", job.id, job.kind, job.queue, why)
+            log.warning("Job %d (%s, queue %s) is lost: its claim is over.",
+                        job.id, job.kind, job.queue)  # fmt: skip
         self._holdings.drop(lost)

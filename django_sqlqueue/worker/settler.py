@@ -10,8 +10,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from django.db import DataError, Error, IntegrityError, NotSupportedError, ProgrammingError
-from django.db import reset_queries
+from django.db import (
+    DataError,
+    Error,
+    IntegrityError,
+    NotSupportedError,
+    ProgrammingError,
+    reset_queries,
+)
 
 from .. import reasons
 from ..isolation import check_before_use
@@ -30,6 +36,8 @@ GATHER = 0.005
 
 REFUSED = (DataError, IntegrityError, NotSupportedError, ProgrammingError)
 """The database will say the same again."""
+STUBBORN = 5
+"""So many failures without a passing cause may be due to the outcome itself."""
 
 Pair = tuple["Job", Outcome]
 
@@ -87,36 +95,54 @@ class Settler(threading.Thread):
 
     def _store(self, group: list[Pair]) -> None:
         """Store a group, again and again while the database is away and the claims are held."""
+        tries = 0
         while group := [pair for pair in group if self._holdings.holds(pair[0])]:
-            try:
-                stored = self._table().settle_many(group)
-            except REFUSED as error:
-                close_connections()
-                self._store_apart(group, error)
+            error = self._try(group)
+            if error is None:
                 return
-            except Exception as error:
-                time.sleep(self._patience.after(error))
-            else:
-                self._patience.success()
-                self._report(group, stored)
-                return
+            tries += 1
+            if _is_refusal(error) or (tries >= STUBBORN and not self._is_passing(error)):
+                if len(group) > 1:
+                    for pair in group:
+                        self._store([pair])
+                    return
+                if self._store_reduced(*group[0], error):
+                    return
+            time.sleep(self._patience.after(error, _named(group)))
 
-    def _store_apart(self, group: list[Pair], error: Error) -> None:
-        """Store one by one what the database refused as a group; the refused one in short."""
-        if len(group) > 1:
-            for pair in group:
-                self._store([pair])
-            return
-        job, outcome = group[0]
+    def _try(self, group: list[Pair]) -> Exception | None:
+        try:
+            stored = self._table().settle_many(group)
+        except Exception as error:
+            return error
+        self._patience.success()
+        self._report(group, stored)
+        return None
+
+    def _is_passing(self, error: Exception) -> bool:
+        """Say whether the error tells of the moment, and not of the outcome."""
+        engine = self._table().engine
+        return bool(engine.is_conflict(error) or engine.is_connection_lost(error))
+
+    def _store_reduced(self, job: Job, outcome: Outcome, error: Exception) -> bool:
+        """Store the least of a refused outcome; True also where it is given up."""
+        name = reasons.class_path(type(error))
         reduced = reduce(outcome, error)
-        if reduced == outcome:
-            log.error(
-                "The outcome of job %d (%s) cannot be stored (%s); its lease will end.",
-                job.id, job.kind, reasons.class_path(type(error)),
+        again = error if reduced == outcome else self._try([(job, reduced)])
+        if again is None:
+            log.warning(
+                "The outcome of job %d (%s) was stored without its details, which were refused"
+                " (%s).", job.id, job.kind, name,
             )  # fmt: skip
-            self._holdings.drop([job])
-            return
-        self._store([(job, reduced)])
+            return True
+        if not _is_refusal(again):
+            return False
+        log.error(
+            "The outcome of job %d (%s) cannot be stored (%s); its lease will end.",
+            job.id, job.kind, name,
+        )  # fmt: skip
+        self._holdings.drop([job])
+        return True
 
     def _report(self, group: list[Pair], stored: dict[int, str]) -> None:
         self._holdings.drop(job for job, _ in group)
@@ -130,7 +156,16 @@ class Settler(threading.Thread):
                 log_attempt(job, outcome)
 
 
-def reduce(outcome: Outcome, error: Error) -> Outcome:
+def _is_refusal(error: Exception) -> bool:
+    return isinstance(error, REFUSED) or not isinstance(error, Error)
+
+
+def _named(group: list[Pair]) -> str:
+    more = f" and {len(group) - 5} more" if len(group) > 5 else ""
+    return f" of jobs {', '.join(str(job.id) for job, _ in group[:5])}{more}"
+
+
+def reduce(outcome: Outcome, error: Exception) -> Outcome:
     """Return the least that must be stored of an outcome whose details are refused."""
     reason = outcome.reason
     if outcome.traceback or outcome.reason:
