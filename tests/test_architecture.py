@@ -49,6 +49,7 @@ WRITES_BY_KEYWORD = {"update", "aupdate"}
 """With positional arguments they are those of dictionaries and sets."""
 NO_JOB_ROWS: dict[str, str] = {
     "admin/log.py": "Django's log of who did what in the admin",
+    "backend/moving.py": "deletes the rows of django-tasks-db that have become jobs",
 }
 """Files elsewhere that call one of WRITES on something that is no job, each with its reason."""
 

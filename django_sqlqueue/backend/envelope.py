@@ -9,17 +9,22 @@ in the function, with "attempt", "worker", "started_at" and, where it failed, "e
 
 The records stand in the result, not in the attempts' history alone, because the history may be
 switched off, does not hold what succeeded, and has its own rule about messages. The key
-"metadata" of the payload is kept free for the framework.
+"metadata" of the payload is kept free for the framework. A job that came from django-tasks-db
+has "moved_from" and "enqueued_at" beside its backend.
 """
 
 from __future__ import annotations
 
 import secrets
+from datetime import datetime
 from typing import Any
 
 from .compat import Task
 from .marks import mark_of
 from .options import changes_of
+
+MOVED = "django_tasks_db:"
+"""How the ref of a job begins that came from django-tasks-db; the old result's id follows."""
 
 KEPT_RECORDS = 100
 KEPT_TRACEBACKS = 20
@@ -57,8 +62,16 @@ def arguments_of(payload: Any) -> tuple[list[Any], dict[str, Any]]:
 
 def result_id(job: Any) -> str:
     """Return the id by which a task's result is asked for; its second part cannot be guessed."""
-    token = label_of(job.payload).get("id")
-    return f"{job.pk}-{token}" if token else str(job.pk)
+    label = label_of(job.payload)
+    if "moved_from" in label:
+        return str(label["moved_from"])
+    return f"{job.pk}-{label['id']}" if label.get("id") else str(job.pk)
+
+
+def enqueued_at(job: Any) -> datetime:
+    """Return when the task was enqueued, which was elsewhere if the job was moved here."""
+    earlier = label_of(job.payload).get("enqueued_at")
+    return datetime.fromisoformat(earlier) if earlier else job.created_at
 
 
 def record_of(job: Any, error: str = "", traceback: str = "") -> dict[str, Any]:

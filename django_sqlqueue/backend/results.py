@@ -15,7 +15,15 @@ from ..lifecycle import FAILED as JOB_FAILED
 from ..reasons import class_path
 from . import compat
 from .compat import Task, TaskError, TaskResult, task_backends
-from .envelope import arguments_of, label_of, records_of, result_id, using_of, value_of
+from .envelope import (
+    arguments_of,
+    enqueued_at,
+    label_of,
+    records_of,
+    result_id,
+    using_of,
+    value_of,
+)
 from .exceptions import REASONS, TaskCancelled, TaskFailed, explain
 from .options import restored
 
@@ -42,17 +50,22 @@ def imported_task(path: str) -> Task | None:
 
 
 def rebuilt(base: Task, job: Job, alias: str) -> Task:
-    """Return the task as it was enqueued: the function's own one with what using() changed.
-
-    It is not validated again: the settings may have changed since, and a stored result stays
-    readable.
-    """
+    """Return the task as it was enqueued: the function's own one with what using() changed."""
     wanted = {
         **restored(using_of(job.payload)),
         "priority": job.priority,
         "queue_name": job.queue,
         "backend": alias,
     }
+    return with_fields(base, wanted)
+
+
+def with_fields(base: Task, wanted: dict[str, Any]) -> Task:
+    """Return a task with these fields, as far as its class knows them.
+
+    It is not validated again: the settings may have changed since it was enqueued, and a stored
+    result stays readable.
+    """
     names = [field.name for field in fields(base)]
     changes = {
         name: value
@@ -83,7 +96,7 @@ def result_of(job: Job, base: Task, default_alias: str) -> TaskResult:
         task=rebuilt(base, job, alias),
         id=result_id(job),
         status=status,
-        enqueued_at=job.created_at,
+        enqueued_at=enqueued_at(job),
         started_at=_first_start(job, turns),
         last_attempted_at=job.started_at if turns else None,
         finished_at=job.finished_at,

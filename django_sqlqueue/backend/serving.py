@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import discovery
 from ..conf import settings
@@ -18,7 +18,7 @@ from .compat import Task, task_backends
 from .envelope import label_of, using_of
 from .marks import holds
 from .options import option
-from .results import imported_task
+from .results import alias_of, imported_task
 from .running import perform, perform_coroutine
 
 if TYPE_CHECKING:
@@ -72,17 +72,17 @@ def resolve(job: Job, trusted: bool) -> Handler | None:
 
 
 def _handler(task: Task) -> Handler:
-    given = task_backends[task.backend].options
-    backoff = option(task, given, "backoff")
+    """Return the handler; its options hold for rows that this backend did not write."""
+    backoff = getattr(task, "backoff", None)
     return Handler(
         task.module_path,
         perform_coroutine if iscoroutinefunction(task.func) else perform,
         Options(
             queue=task.queue_name,
             priority=int(task.priority),
-            max_attempts=option(task, given, "max_attempts"),
+            max_attempts=option(task, task_backends[task.backend].options, "max_attempts"),
             backoff=backoff if isinstance(backoff, Backoff) else None,
-            timeout=lambda job: _timeout(task, given, job),
+            timeout=lambda job: _timeout(task, job),
         ),
         schedule={},
     )
@@ -97,9 +97,11 @@ def _is_trusted(job: Job) -> bool:
     return job.kind in declared or holds(job.kind, label_of(job.payload).get("mark"))
 
 
-def _timeout(task: Task, given: dict[str, Any], job: Job) -> float | None:
+def _timeout(task: Task, job: Job) -> float | None:
     own = using_of(job.payload).get("timeout")
-    return own if isinstance(own, (int, float)) else option(task, given, "timeout")
+    if isinstance(own, (int, float)):
+        return own
+    return option(task, task_backends[alias_of(job, task.backend)].options, "timeout")
 
 
 discovery.add_resolver(resolve)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import connections
 
+from ..conf import settings
 from ..lifecycle import LIVE
 from ..newjob import NewJob
 from . import checking
@@ -22,7 +23,7 @@ from .compat import (
     normalize_json,
     task_enqueued,
 )
-from .envelope import label_of, payload_of, result_id
+from .envelope import MOVED, label_of, payload_of, result_id
 from .marks import token_of_schedule
 from .options import check_place, normalized, option
 from .results import imported_task, result_of
@@ -33,9 +34,7 @@ if TYPE_CHECKING:
     from ..models import Job
 
 RESULT_ID = re.compile(r"([0-9]{1,18})(?:-([0-9a-f]{1,40}))?", re.ASCII)
-UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-MOVED = "django_tasks_db:"
-"""How the ref of a job begins that came from django-tasks-db; the old result's id follows."""
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 TRIES = 20
 ENQUEUED = ("dedup_key", "ref", "queue", "priority", "run_at", "deadline", "max_attempts")
 
@@ -63,8 +62,8 @@ class SqlQueueBackend(BaseTaskBackend):
         job's. Raises InvalidTask, TypeError or ValueError, before any SQL, for what cannot be
         queued.
         """
-        new = self._new_job(task, args, kwargs)
-        job, is_new = self._insert(new)
+        new = self.new_job(task, args, kwargs)
+        job, is_new = self._insert_or_find(new)
         if not is_new:
             return self._result(job, task)
         return self._announced(job, task)
@@ -76,8 +75,8 @@ class SqlQueueBackend(BaseTaskBackend):
 
         Where the task has a dedup_key, only the first is inserted, if none is live.
         """
-        jobs = _table().create_many(
-            [self._new_job(task, list(args), dict(kwargs)) for args, kwargs in calls]
+        jobs = self.table().create_many(
+            [self.new_job(task, list(args), dict(kwargs)) for args, kwargs in calls]
         )
         return [self._announced(job, task) for job in jobs]
 
@@ -92,7 +91,7 @@ class SqlQueueBackend(BaseTaskBackend):
         """Name a recurring call of a task; return the result of its present occurrence."""
         if self._option(task, "dedup_key") is not None or task.run_after is not None:
             raise InvalidTask("A schedule has a name, and no dedup_key or run_after.")
-        new = self._new_job(task, args, kwargs or {})
+        new = self.new_job(task, args, kwargs or {})
         new.payload["task"]["id"] = token_of_schedule(name)
         own = {
             "queue": new.queue,
@@ -102,12 +101,12 @@ class SqlQueueBackend(BaseTaskBackend):
             "deadline": new.deadline,
         }
         given = {key: value for key, value in own.items() if value is not None}
-        job = _table().schedule(name, new.kind, payload=new.payload, **{**given, **options})
+        job = self.table().schedule(name, new.kind, payload=new.payload, **{**given, **options})
         return self._result(job, task)
 
     def get_result(self, result_id: str) -> TaskResult:
         """Return the result of this id; raises TaskResultDoesNotExist, for malformed ids too."""
-        job = _job_of(result_id)
+        job = _job_of(self.table(), result_id)
         if job is None:
             raise TaskResultDoesNotExist(result_id)
         try:
@@ -122,7 +121,8 @@ class SqlQueueBackend(BaseTaskBackend):
         """Return what is wrong with this backend's settings."""
         return checking.problems(self.alias, self.queues, self.options)
 
-    def _new_job(self, task: Task, args: Any, kwargs: Any) -> NewJob:
+    def new_job(self, task: Task, args: Any, kwargs: Any) -> NewJob:
+        """Return the job of a call; raises what enqueue() raises."""
         self.validate_task(task)
         base = _own_task(task)
         payload = payload_of(task, base, self.alias, normalize_json(args), normalize_json(kwargs))
@@ -135,22 +135,32 @@ class SqlQueueBackend(BaseTaskBackend):
             priority=int(task.priority),
             run_at=task.run_after,
             deadline=self._option(task, "deadline"),
-            max_attempts=self._option(task, "max_attempts"),
+            max_attempts=self._option(task, "max_attempts") or settings.MAX_ATTEMPTS,
         )
 
     def _option(self, task: Task, name: str) -> Any:
         value = option(task, self.options, name)
         return value if isinstance(task, QueueTask) else normalized(name, value)
 
-    def _insert(self, new: NewJob) -> tuple[Job, bool]:
-        """Return the new job and True, or the live one that holds its key and False."""
-        table = _table()
+    @staticmethod
+    def table() -> Any:
+        """Return Job.objects; models can be imported only once the apps are ready."""
+        from ..models import Job
+
+        return Job.objects
+
+    def insert_new(self, new: NewJob) -> Job | None:
+        """Insert a job; None where a live one holds its key."""
         options = {name: getattr(new, name) for name in ENQUEUED}
+        return self.table().enqueue(new.kind, new.payload, **options)
+
+    def _insert_or_find(self, new: NewJob) -> tuple[Job, bool]:
+        """Return the new job and True, or the live one that holds its key and False."""
         for _ in range(TRIES):
-            job = table.enqueue(new.kind, new.payload, **options)
+            job = self.insert_new(new)
             if job is not None:
                 return job, True
-            job = _live(table, new)
+            job = _live(self.table(), new)
             if job is not None:
                 return job, False
         raise RuntimeError(f"The live job of {new.kind!r} with key {new.dedup_key!r} is not seen.")
@@ -178,12 +188,6 @@ class SqlQueueBackend(BaseTaskBackend):
             errors=[],
             worker_ids=[],
         )
-
-
-def _table() -> Any:
-    from ..models import Job
-
-    return Job.objects
 
 
 _own_tasks: dict[Any, Task] = {}
@@ -220,14 +224,14 @@ def _live(table: Any, new: NewJob) -> Job | None:
     return held
 
 
-def _job_of(asked: Any) -> Job | None:
+def _job_of(table: Any, asked: Any) -> Job | None:
     """Return the job of a result's id, or of the id that it had in django-tasks-db."""
     if not isinstance(asked, str):
         return None
     if UUID.fullmatch(asked):
-        return _table().for_ref(MOVED + asked).first()
+        return table.for_ref(MOVED + asked).first()
     match = RESULT_ID.fullmatch(asked)
     if match is None:
         return None
-    job = _table().filter(pk=int(match[1])).first()
+    job = table.filter(pk=int(match[1])).first()
     return job if job is not None and label_of(job.payload).get("id") == match[2] else None

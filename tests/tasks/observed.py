@@ -1,0 +1,6 @@
+"""Settings of worker processes whose signals are written down."""
+
+from tests.settings import *  # noqa: F403
+from tests.settings import INSTALLED_APPS
+
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.tasks.observer"]

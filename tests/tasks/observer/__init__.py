@@ -1,0 +1,1 @@
+"""An app that writes down the framework's signals, in whichever process they are sent."""

@@ -1,0 +1,100 @@
+"""Tasks with the queue's own options, for the tests."""
+
+import os
+import time
+
+from django_sqlqueue import Abandon, Backoff, Defer, Retry, task
+from tests.testapp.models import Effect
+
+
+def soon(exception, task_result):
+    """Try again after as many hundredths of a second as there were attempts."""
+    return task_result.attempts / 100
+
+
+def only_lookups(exception, task_result):
+    return 0.01 if isinstance(exception, LookupError) else None
+
+
+def broken_backoff(exception, task_result):
+    raise RuntimeError("no idea")
+
+
+@task
+def note(name):
+    Effect.objects.create(name=name)
+
+
+@task(max_attempts=3, backoff=soon, takes_context=True)
+def succeed_on(context, attempt):
+    if context.attempt < attempt:
+        raise LookupError(f"not before {attempt}")
+    return context.attempt
+
+
+@task(max_attempts=3, backoff=only_lookups)
+def fail_with(name):
+    raise {"lookup": LookupError, "value": ValueError}[name](name)
+
+
+@task
+def fail_unspeakably():
+    raise ValueError("nul \x00, surrogate \ud800")
+
+
+@task(max_attempts=3, backoff=broken_backoff)
+def fail_with_broken_backoff():
+    raise LookupError
+
+
+@task(max_attempts=3, backoff=Backoff(base=100, jitter=0))
+def fail_slowly():
+    raise LookupError
+
+
+@task(max_attempts=2)
+def sleep_first(seconds):
+    """Sleep in the first attempt only."""
+    Effect.objects.create(name="asleep", n=os.getpid())
+    if Effect.objects.filter(name="asleep").count() == 1:
+        time.sleep(seconds)
+    return "awake"
+
+
+@task(timeout=0.2)
+def sleep(seconds):
+    Effect.objects.create(name="asleep", n=os.getpid())
+    for _ in range(int(seconds * 100)):
+        time.sleep(0.01)
+
+
+@task(dedup_key="the one", ref="library:1")
+def alone(number=0):
+    return number
+
+
+@task(max_attempts=3)
+def steer(how):
+    if how == "defer":
+        raise Defer(60)
+    if how == "retry":
+        raise Retry(0, "try again")
+    raise Abandon("of no use")
+
+
+@task(queue_name="letters", priority=-5)
+def low(name):
+    Effect.objects.create(name=name)
+
+
+class Body:
+    @task
+    def in_a_class_body():
+        """Its path cannot be imported."""
+
+
+def plain():
+    """A function that a task of another name wraps."""
+
+
+renamed = task(plain)
