@@ -120,13 +120,16 @@ def check_before_use() -> None:
     """
     for connection in connections.all():
         if "_sqlqueue_used_at" not in connection.__dict__:
-            connection._sqlqueue_used_at = 0.0
+            connection._sqlqueue_used_at, connection._sqlqueue_seen = 0.0, None
             connection.close_if_health_check_failed = partial(_close_if_idle_and_dead, connection)
 
 
 def _close_if_idle_and_dead(connection: Any) -> None:
-    now = time.monotonic()
-    if now - connection._sqlqueue_used_at > IDLE and not connection.in_atomic_block:
+    now, opened = time.monotonic(), connection.connection
+    if opened is not connection._sqlqueue_seen:
+        # A new one lives, and nothing may be asked before Django has set it up.
+        connection._sqlqueue_seen = opened
+    elif now - connection._sqlqueue_used_at > IDLE and not connection.in_atomic_block:
         connection.health_check_enabled = True
         connection.health_check_done = False
     connection._sqlqueue_used_at = now

@@ -9,6 +9,7 @@ from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.test import TestCase, TransactionTestCase, override_settings
 from django.utils import timezone, translation
 
+from django_sqlqueue.isolation import check_before_use
 from django_sqlqueue.models import Job
 from django_sqlqueue.testing import run_jobs
 from tests.handling import HandlingMixin, raiser
@@ -138,6 +139,18 @@ class ConnectionTests(HandlingMixin, TransactionTestCase):
         seen: list[bool] = []
         self.run_one(lambda job: seen.append(connection.in_atomic_block))
         self.assertEqual(seen, [False])
+
+    def test_a_threads_first_use_of_a_checked_connection_may_be_a_transaction(self):
+        def begin() -> None:
+            check_before_use()
+            with transaction.atomic():
+                note("first")
+            connection.close()
+
+        thread = threading.Thread(target=begin)
+        thread.start()
+        thread.join()
+        self.assertTrue(Effect.objects.filter(name="first").exists())
 
 
 class WithinATransactionTests(HandlingMixin, TestCase):
