@@ -9,13 +9,14 @@ import threading
 import time
 from typing import Any
 
-from django.db import connections, reset_queries
+from django.db import reset_queries
 
 from .. import execution, schedules
 from ..conf import settings
 from ..discovery import served_kinds
+from ..handlers import all_kinds
 from ..isolation import check_before_use, own_connections
-from ..models import Job, Worker
+from ..models import Job
 from ..policy import Outcome
 from .attempts import Attempts
 from .bell import Bell
@@ -24,14 +25,18 @@ from .holdings import Holdings
 from .housekeeping import Health, Housekeeping, take_back_from_the_dead
 from .identity import Identity
 from .options import WorkerOptions
-from .patience import Patience, close_connections
+from .patience import Patience, close_connections, within
 from .pool import STALE, Pool
+from .presence import Presence
 from .renewal import Renewal
 from .settler import Settler
 from .stopping import Stop
 from .wakeup import ChangeMarker, listener
 
 log = logging.getLogger("django_sqlqueue")
+
+LOOK_EVERY = 1.0
+"""Seconds between two looks for jobs of unknown kinds, where those are failed."""
 
 
 class Runner:
@@ -50,6 +55,7 @@ class Runner:
         self.pool = Pool(options.threads, self.attempts)
         self.coroutines = Coroutines(options.coroutines, self.attempts)
         self.renewal = Renewal(self.table, self.holdings, options.lease)
+        self.presence = Presence(self.identity, self.alias, options, self._kinds)
         self.housekeeping = Housekeeping(self.table, self.bell, self._check_in)
         self.listener = listener(self.alias, self.bell, options.poll, settings.NOTIFY)
         self.marker = ChangeMarker(self.alias)
@@ -59,6 +65,8 @@ class Runner:
         self._patience = Patience("Claiming")
         self._claimed = 0
         self._out_of_reach = 0
+        self._unknown: set[str] = set()
+        self._looked_at = 0.0
         self._over = threading.Event()
 
     def table(self) -> Any:
@@ -74,21 +82,23 @@ class Runner:
     def _run(self) -> bool:
         self.stop.listen()
         self._start()
-        while not self._is_over():
-            try:
-                claimed = self._pass()
-            except Exception as error:
-                self.bell.wait(self._patience.after(error))
-            else:
-                self._patience.success()
-                self.health.good_pass()
-                if not claimed:
-                    self._sleep_until_work()
-            reset_queries()
         try:
+            while not self._is_over():
+                self._turn()
+                reset_queries()
             return self._finish()
         finally:
             self._over.set()
+
+    def _turn(self) -> None:
+        try:
+            claimed = self._pass()
+            self.health.good_pass()
+            if not claimed:
+                self._sleep_until_work()
+            self._patience.success()
+        except Exception as error:
+            self.bell.wait(self._patience.after(error))
 
     def join(self, timeout: float) -> bool:
         """Wait, in another thread, until run() has returned."""
@@ -103,7 +113,7 @@ class Runner:
         claimed = 0
         for lane, kinds in self._lanes():
             room = lane.room() if self.jobs_left is None else min(lane.room(), self.jobs_left)
-            if room > 0 and kinds != []:
+            if room > 0:
                 jobs = self.table().claim(
                     self.name,
                     kinds=kinds,
@@ -117,23 +127,33 @@ class Runner:
                 self._claimed += len(jobs)
         return claimed
 
-    def _lanes(self) -> list[tuple[Any, list[str] | None]]:
-        """Return who runs which kinds: threads, and the event loop for coroutines."""
+    def _lanes(self) -> list[tuple[Any, list[str]]]:
+        """Return who has room for which kinds: threads, and the event loop for coroutines."""
         if self._is_recycling() or self.jobs_left == 0:
             return []
         kinds = self._kinds()
-        if kinds is None:
-            return [(self.pool, None)]
         on_loop = [kind for kind in kinds if execution.runs_on_event_loop(kind)]
-        lanes: list[tuple[Any, list[str] | None]] = [
-            (self.pool, [kind for kind in kinds if kind not in on_loop])
-        ]
-        return [*lanes, (self.coroutines, on_loop)] if on_loop else lanes
+        in_threads = [kind for kind in kinds if kind not in on_loop]
+        lanes: tuple[tuple[Any, list[str]], ...] = (
+            (self.pool, in_threads),
+            (self.coroutines, on_loop),
+        )
+        return [(lane, kinds) for lane, kinds in lanes if kinds and lane.room()]
 
-    def _kinds(self) -> list[str] | None:
+    def _kinds(self) -> list[str]:
         if self.options.kinds is not None:
             return list(self.options.kinds)
-        return None if settings.UNKNOWN_KINDS == "fail" else served_kinds(self.table())
+        kinds = served_kinds(self.table())
+        if settings.UNKNOWN_KINDS == "fail":
+            return [*kinds, *self._unknown_kinds().difference(kinds)]
+        return kinds
+
+    def _unknown_kinds(self) -> set[str]:
+        """Return the kinds of ready jobs that were not known at the last look."""
+        if self.options.drain or time.monotonic() - self._looked_at > LOOK_EVERY:
+            self._looked_at = time.monotonic()
+            self._unknown = self.table().ready_kinds().difference(all_kinds())
+        return self._unknown
 
     @property
     def jobs_left(self) -> int | None:
@@ -164,20 +184,18 @@ class Runner:
     # Sleeping
 
     def _sleep_until_work(self) -> None:
-        if self.pool.waiting.qsize() or len(self.pool.taken) >= self.pool.slots:
+        kinds = [kind for _, kinds in self._lanes() for kind in kinds]
+        if self.pool.waiting.qsize() or not kinds:
             self._sleep(STALE)
         elif self.options.drain and not self.holdings:
             self._sleep(0.005)
         else:
-            self._sleep(self._seconds_to_work())
+            self._sleep(self._seconds_to_work(kinds))
 
-    def _seconds_to_work(self) -> float:
+    def _seconds_to_work(self, kinds: list[str]) -> float:
         """Return how long nothing will be due, at most one poll with its jitter."""
         poll = self.options.poll * (0.9 + random.random() / 5)
-        try:
-            due = self.table().seconds_to_next(kinds=self._kinds(), queues=self.options.queues)
-        except Exception as error:
-            return max(poll, self._patience.after(error))
+        due = self.table().seconds_to_next(kinds=kinds, queues=self.options.queues)
         # What is due and yet was not claimed, as somebody holds its row, is not worth a rush.
         self._out_of_reach = 0 if due is None or due > 0 else min(self._out_of_reach + 1, 20)
         return poll if due is None else min(poll, max(due, 0.001 * 2**self._out_of_reach))
@@ -203,19 +221,8 @@ class Runner:
 
     def _check_in(self) -> None:
         """Show this worker, unless its loop has made no good pass for long."""
-        if not self.health.is_good(within=60 + 3 * self.options.poll):
-            return
-        workers = Worker.objects.using(self.alias)
-        workers.check_in(
-            self.name,
-            host=self.identity.host,
-            pid=os.getpid(),
-            queues=None if self.options.queues is None else list(self.options.queues),
-            kinds=self._kinds() or [],
-            threads=self.options.threads,
-            jobs_done=self.holdings.ended,
-        )
-        workers.forget_silent()
+        if self.health.is_good(within=60 + 3 * self.options.poll):
+            self.presence.check_in(self.holdings.ended)
 
     # Beginning and end
 
@@ -225,16 +232,8 @@ class Runner:
         return [*parts, self.coroutines, *([self.listener] if self.listener else [])]
 
     def _start(self) -> None:
-        log.info(
-            "Worker %d serves %s for %d kinds with %d threads on %s, lease %g s.",
-            os.getpid(),
-            "all queues" if self.options.queues is None else ", ".join(self.options.queues),
-            len(self._kinds() or []),
-            self.options.threads,
-            connections[self.alias].display_name,
-            self.options.lease,
-        )
         try:
+            self.presence.announce()
             take_back_from_the_dead(self.table())
             schedules.sync(self.alias)
         except Exception as error:
@@ -245,21 +244,25 @@ class Runner:
 
     def _finish(self) -> bool:
         """Let what runs end within the grace period, give the rest back, end all threads."""
-        self._release(self.pool.take_back())
+        if self.stop.requested:
+            log.info("Worker %d was asked to stop; %d jobs run.", os.getpid(), len(self.holdings))
         until = time.monotonic() + self.options.grace
+        if waiting := self.pool.take_back():
+            within(3.0, lambda: self._release(waiting), self._patience)
         while self.holdings and time.monotonic() < until and not self.stop.forced:
             self.bell.wait(min(0.25, self.options.grace))
         unfinished = self.holdings.all()
         if unfinished:
             log.warning("Gives back %d unfinished jobs.", len(unfinished))
-            self._within(3.0, lambda: self._release(unfinished))
+            within(3.0, lambda: self._release(unfinished), self._patience)
         self.pool.finish()
         for part in self._parts:
             part.finish()
-        ended = self.pool.join(0.2) if unfinished else self.pool.join(2.0)
+        ended = self.pool.join(0.2 if unfinished or self._is_recycling() else 2.0)
+        until = time.monotonic() + 2.0
         for part in self._parts:
-            part.join(2.0)
-        self._within(3.0, lambda: Worker.objects.using(self.alias).check_out(self.name))
+            part.join(max(0.0, until - time.monotonic()))
+        within(2.0, self.presence.check_out, self._patience)
         self.identity.retire()
         close_connections()
         self.stop.restore()
@@ -278,18 +281,3 @@ class Runner:
             self._patience.after(error)
             log.warning("%d jobs could not be given back; their leases will end.", len(jobs))
         self.holdings.drop(jobs)
-
-    def _within(self, seconds: float, work: Any) -> None:
-        """Do the work in a thread of its own, and go on without it when it takes longer."""
-
-        def connected() -> None:
-            try:
-                work()
-            except Exception as error:
-                self._patience.after(error)
-            finally:
-                close_connections()
-
-        thread = threading.Thread(target=connected, daemon=True)
-        thread.start()
-        thread.join(seconds)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 import random
+import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 from django.db import Error, connections
 
@@ -47,6 +50,22 @@ class Patience:
         if self.failures:
             log.info("%s works again after %d failures.", self.part, self.failures)
         self.failures = 0
+
+
+def within(seconds: float, work: Callable[[], Any], patience: Patience) -> None:
+    """Do the work in a thread of its own, and go on without it when it takes longer."""
+
+    def connected() -> None:
+        try:
+            work()
+        except Exception as error:
+            patience.after(error)
+        finally:
+            close_connections()
+
+    thread = threading.Thread(target=connected, daemon=True)
+    thread.start()
+    thread.join(seconds)
 
 
 def close_connections() -> None:

@@ -4,6 +4,7 @@ import ctypes
 import os
 import signal
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -83,3 +84,8 @@ def segfault(job):
 @handler("worker.sys_exit")
 def sys_exit(job):
     sys.exit(job.payload)
+
+
+@handler("worker.leaves_thread")
+def leaves_thread(job):
+    threading.Thread(target=time.sleep, args=(600,)).start()
