@@ -199,7 +199,8 @@ def _timeline(job: Job, attempts: list[Attempt], now: datetime) -> list[Step]:
         steps.append(_step(job.cancel_requested_at, now, _("Asked to stop")))
     if job.finished_at is not None:
         text = _("Ended: %s") % shown.WORDS.get(job.status, job.status)
-        steps.append(_step(job.finished_at, now, text, tone=job.status))
+        ended_at = max(as_aware(job.finished_at), *(step.at for step in steps))
+        steps.append(_step(ended_at, now, text, tone=job.status))
     for entry in log.of(job):
         text = _linked(entry.get_change_message())
         steps.append(_step(entry.action_time, now, text, by=entry.user.get_username()))

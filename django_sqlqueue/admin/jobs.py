@@ -24,7 +24,7 @@ from .rights import ReadOnlyAdmin, may
 
 @admin.register(Job)
 class JobAdmin(Columns, ReadOnlyAdmin):
-    list_display = ("job", "state", "why", "ref", "queue", "tries", "due", "age")
+    list_display = ("job", "state", "ref", "queue", "tries", "due")
     list_display_links = ("job",)
     list_filter = FILTERS
     list_per_page = 50

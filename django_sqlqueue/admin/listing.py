@@ -8,7 +8,7 @@ from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import Q
 from django.http import HttpRequest
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -32,11 +32,15 @@ class JobChangeList(ChangeList):
         return {key: value for key, value in found.items() if key not in (BEFORE, AFTER)}
 
     def get_results(self, request: HttpRequest) -> None:
+        # Taken out, so that no link and no form but the page's own leads back to this page.
+        for params in (self.params, self.filter_params):
+            for cursor in (BEFORE, AFTER):
+                params.pop(cursor, None)
         self.pages = page(
             self.queryset,
             by_end=self.params.get("status") in SETTLED,
-            before=self.params.get(BEFORE, ""),
-            after=self.params.get(AFTER, ""),
+            before=request.GET.get(BEFORE, ""),
+            after=request.GET.get(AFTER, ""),
             size=self.list_per_page,
         )
         now = Job.objects.all().engine.now()
@@ -50,10 +54,6 @@ class JobChangeList(ChangeList):
         self.show_admin_actions = bool(self.pages.rows)
         self.can_show_all = self.multi_page = False
         self.paginator = None
-
-    def get_query_string(self, new_params: Any = None, remove: Any = None) -> str:
-        """Leave the page where a filter changes."""
-        return super().get_query_string(new_params, [*(remove or ()), BEFORE, AFTER])
 
     @property
     def has_more(self) -> bool:
@@ -99,33 +99,34 @@ class Columns:
         )
         return line if job.name is None else format_html("{} · {}", line, job.name)
 
-    @admin.display(description=gettext_lazy("status"))
+    @admin.display(description=gettext_lazy("status and reason"))
     def state(self, job: Job) -> SafeString:
-        if job.status != RUNNING or job.progress is None:
-            return shown.status(job)
-        return format_html(
-            '{} <progress class="sq-progress" max="100" value="{}" aria-label="{}">{} %</progress>'
-            ' <span class="sq-quiet">{} % {}</span>',
-            shown.status(job), job.progress, _("Progress"), job.progress, job.progress,
-            job.progress_note,
-        )  # fmt: skip
-
-    @admin.display(description=gettext_lazy("reason"), empty_value="")
-    def why(self, job: Job) -> SafeString:
-        return shown.breakable(shown.reason(job.last_error, job))
+        parts = [shown.status(job)]
+        if job.status == RUNNING and job.progress is not None:
+            parts.append(_progress(job))
+        if job.last_error:
+            reason = shown.breakable(shown.reason(job.last_error, job))
+            parts.append(format_html('<span class="sq-why">{}</span>', reason))
+        return format_html_join(" ", "{}", ((part,) for part in parts))
 
     @admin.display(description=gettext_lazy("attempts"))
     def tries(self, job: Job) -> str:
         return _("%(used)d of %(budget)d") % {"used": job.attempts, "budget": job.max_attempts}
 
     @admin.display(description=gettext_lazy("due or ended"))
-    def due(self, job: Any) -> Any:
+    def due(self, job: Any) -> SafeString:
+        when = shown.due(job, job.seen_at)
         if job.status in SETTLED:
-            return shown.moment(job.finished_at, job.seen_at)
-        if job.status == RUNNING:
-            return _("for %s") % shown.span(job.started_at, job.seen_at)
-        return shown.due(job, job.seen_at)
+            when = shown.moment(job.finished_at, job.seen_at)
+        elif job.status == RUNNING:
+            when = _("for %s") % shown.span(job.started_at, job.seen_at)
+        age = shown.moment(job.created_at, job.seen_at)
+        return format_html('{} <small class="sq-age">{} {}</small>', when, _("enqueued"), age)
 
-    @admin.display(description=gettext_lazy("enqueued"))
-    def age(self, job: Any) -> Any:
-        return shown.moment(job.created_at, job.seen_at)
+
+def _progress(job: Job) -> SafeString:
+    return format_html(
+        '<progress class="sq-progress" max="100" value="{}" aria-label="{}">{} %</progress>'
+        ' <span class="sq-quiet">{} % {}</span>',
+        job.progress, _("Progress"), job.progress, job.progress, job.progress_note,
+    )  # fmt: skip

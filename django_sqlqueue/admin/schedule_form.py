@@ -96,7 +96,8 @@ class ScheduleForm(forms.ModelForm):
         try:
             job = Job.objects.schedule(values["name"], values["kind"], **self._arguments(values))
         except InvalidJob as error:
-            field = FIELD_OF.get(error.field, error.field)
+            field = error.field.partition("[")[0]
+            field = FIELD_OF.get(field, field)
             self.add_error(field if field in self.fields else None, str(error))
             return values
         self.instance = Schedule.objects.get(pk=job.pk)
