@@ -35,9 +35,10 @@ class Backoff:
     def curve(self, attempt: int) -> float:
         """Return the delay in seconds after this attempt (from 1), before jitter."""
         try:
-            delay = self.base * self.factor ** (max(attempt, 1) - 1)
+            # As a float: a power of integers would be exact, and endless.
+            delay = self.base * float(self.factor) ** (max(attempt, 1) - 1)
         except OverflowError:
-            delay = self.cap
+            delay = self.cap if self.base > 0 else 0
         return clamp(min(delay, self.cap))
 
     def __call__(self, attempt: int) -> float:
@@ -137,6 +138,7 @@ def settlement(job: Any, outcome: Outcome, following: Occurrence | None = None) 
     move = MOVES[outcome.move]
     if following is not None and ends(job, outcome):
         return _advance(job, outcome, following)
+    due_at = outcome.run_at if move.name == "reschedule" and job.name else None
     return Settlement(
         job_id=job.id,
         claims=job.claims,
@@ -147,7 +149,8 @@ def settlement(job: Any, outcome: Outcome, following: Occurrence | None = None) 
         result=outcome.result,
         delay=outcome.delay,
         run_at=outcome.run_at,
-        due_at=outcome.run_at if move.name == "reschedule" and job.name else None,
+        due_at=due_at,
+        deadline=_deadline_of(job, due_at),
     )
 
 
@@ -157,9 +160,6 @@ def ends(job: Claimed, outcome: Outcome) -> bool:
 
 
 def _advance(job: Any, outcome: Outcome, following: Occurrence) -> Settlement:
-    deadline = None
-    if job.deadline is not None and job.due_at is not None:
-        deadline = following.due_at + (job.deadline - job.due_at)
     return Settlement(
         job_id=job.id,
         claims=job.claims,
@@ -170,9 +170,17 @@ def _advance(job: Any, outcome: Outcome, following: Occurrence) -> Settlement:
         result=outcome.result,
         run_at=following.due_at,
         due_at=following.due_at,
-        deadline=deadline,
+        deadline=_deadline_of(job, following.due_at),
         missed=following.missed,
     )
+
+
+def _deadline_of(schedule: Any, due_at: datetime | None) -> datetime | None:
+    """Return the deadline of a schedule's occurrence at `due_at`: as long after it as before."""
+    if due_at is None or schedule.deadline is None or schedule.due_at is None:
+        return None
+    deadline: datetime = due_at + (schedule.deadline - schedule.due_at)
+    return deadline
 
 
 def _reason(job: Any, outcome: Outcome) -> str:
