@@ -75,9 +75,10 @@ class SqlQueueBackend(BaseTaskBackend):
 
         Where the task has a dedup_key, only the first is inserted, if none is live.
         """
-        jobs = self.table().create_many(
-            [self.new_job(task, list(args), dict(kwargs)) for args, kwargs in calls]
-        )
+        new = [self.new_job(task, list(args), dict(kwargs)) for args, kwargs in calls]
+        place = {job.payload["task"]["id"]: number for number, job in enumerate(new)}
+        jobs = self.table().create_many(new)
+        jobs.sort(key=lambda job: place[job.payload["task"]["id"]])
         return [self._announced(job, task) for job in jobs]
 
     def schedule(

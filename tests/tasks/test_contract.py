@@ -173,9 +173,12 @@ class EnqueueTests(TestCase):
             ("\ud800", ValueError),
             ({1: "a"}, ValueError),
         ):
-            with self.subTest(argument=argument), self.assertNumQueries(0):
-                with self.assertRaises(error):
-                    post.weigh.enqueue(argument)
+            with (
+                self.subTest(argument=argument),
+                self.assertNumQueries(0),
+                self.assertRaises(error),
+            ):
+                post.weigh.enqueue(argument)
 
     def test_the_task_is_validated_again_when_it_is_enqueued(self):
         elsewhere = post.weigh.using(queue_name="letters")

@@ -172,7 +172,8 @@ class TracebackTests(RunningTestCase):
 
     @override_settings(SQLQUEUE={"STORE_MESSAGES": True})
     def test_a_message_that_no_database_holds_is_made_storable(self):
-        (error,) = self.run_at(work.fail_unspeakably.enqueue()).errors
+        with self.assertLogs(LOGGER, "ERROR"):
+            (error,) = self.run_at(work.fail_unspeakably.enqueue()).errors
         assert error.traceback.endswith("ValueError: nul \\x00, surrogate \\ud800\n")
 
     @override_settings(SQLQUEUE={"HISTORY": "none"})

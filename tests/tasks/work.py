@@ -4,6 +4,7 @@ import os
 import time
 
 from django_sqlqueue import Abandon, Backoff, Defer, Retry, task
+from django_sqlqueue.models import Job
 from tests.testapp.models import Effect
 
 
@@ -13,7 +14,7 @@ def soon(exception, task_result):
 
 
 def only_lookups(exception, task_result):
-    return 0.01 if isinstance(exception, LookupError) else None
+    return 60 if isinstance(exception, LookupError) else None
 
 
 def broken_backoff(exception, task_result):
@@ -98,3 +99,12 @@ def plain():
 
 
 renamed = task(plain)
+
+
+@task(takes_context=True)
+def wait_for_cancel(context):
+    """Run until the job is asked to stop."""
+    Effect.objects.create(name="asleep", n=os.getpid())
+    job = Job.objects.get(pk=context.task_result.id.partition("-")[0])
+    while not job.cancel_requested():
+        time.sleep(0.02)
