@@ -52,11 +52,12 @@ class Attempts:
         )  # fmt: skip
         return execution.outcome_of(job, error)
 
-    def _give_up(self, job: Job) -> None:
+    def _give_up(self, job: Job, seconds: float) -> None:
+        job.__dict__["_seconds"] = seconds
         self.abandoned.add(claim_of(job))
         log.error(
             "Job %d (%s, queue %s) does not end; it is settled without its handler.",
             job.id, job.kind, job.queue,
         )  # fmt: skip
         self._settler.put(job, execution.timed_out(job))
-        self.on_end(job, 0.0)
+        self.on_end(job, seconds)

@@ -26,7 +26,8 @@ class Watch:
 
     def __init__(self, job: Job, seconds: float, interrupt: Callable[[], None]) -> None:
         self.job = job
-        self.due = time.monotonic() + seconds
+        self.started = time.monotonic()
+        self.due = self.started + seconds
         self.interrupted = False
         self._interrupt = interrupt
         self._lock = threading.Lock()
@@ -56,7 +57,7 @@ class Watch:
 class Timeouts(threading.Thread):
     """The thread that looks after all watches."""
 
-    def __init__(self, give_up: Callable[[Job], None]) -> None:
+    def __init__(self, give_up: Callable[[Job, float], None]) -> None:
         super().__init__(name="sqlqueue-timeouts", daemon=True)
         self._give_up = give_up
         self._watches: set[Watch] = set()
@@ -96,7 +97,7 @@ class Timeouts(threading.Thread):
             return
         self.forget(watch)
         if watch.finish(self):
-            self._give_up(watch.job)
+            self._give_up(watch.job, time.monotonic() - watch.started)
 
     def _wait_for_due(self) -> list[Watch] | None:
         with self._changed:
