@@ -34,7 +34,7 @@ def check_schedules(**kwargs: Any) -> list[CheckMessage]:
             hint = "Give it kind, every or cron, and only the options of Job.objects.schedule."
             found.append(Error(f"The schedule {name!r}: {error}", hint=hint, id="sqlqueue.E002"))
             continue
-        if discovery.resolve(Job(kind=options["kind"]), trusted=True) is None:
+        if discovery.resolve(Job(kind=options["kind"], payload={}), trusted=True) is None:
             found.append(
                 Warning(
                     f"No handler serves the kind {options['kind']!r} of the schedule {name!r}.",

@@ -86,7 +86,8 @@ def run(folder: Path) -> int:
     os.chdir(folder)
     django.setup()
     from django.db import connections
-    from django.test.runner import DiscoverRunner, iter_test_cases
+    from django.test.runner import DiscoverRunner
+    from django.test.utils import iter_test_cases
 
     from tests.conftest import end_other_sessions
 

@@ -75,7 +75,9 @@ class Command(BaseCommand):
         if foreign:
             raise CommandError(f"--queue: QUEUES does not name {', '.join(sorted(foreign))}.")
         unknown = {
-            kind for kind in options["kind"] or () if resolve(Job(kind=kind), trusted=True) is None
+            kind
+            for kind in options["kind"] or ()
+            if resolve(Job(kind=kind, payload={}), trusted=True) is None
         }
         if unknown and settings.UNKNOWN_KINDS == "leave":
             raise CommandError(

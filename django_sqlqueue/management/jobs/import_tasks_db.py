@@ -21,11 +21,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def handle(command: BaseCommand, backend: str, **options: Any) -> None:
     """Move them and say how many; raises CommandError, exit code 1, where some had to stay."""
-    if not apps.is_installed("django_tasks_db"):
+    apps_found = [app for app in apps.get_app_configs() if app.name == "django_tasks_db"]
+    if not apps_found:
         raise CommandError("Keep 'django_tasks_db' in INSTALLED_APPS until its results are moved.")
     from ...backend.moving import WAITING, move_waiting
 
-    model: Any = apps.get_app_config("django_tasks_db").get_model("DBTaskResult")
+    model: Any = apps_found[0].get_model("DBTaskResult")
     results = model.objects.using(router.db_for_write(model))
     report = move_waiting(results, backend)
     others = results.exclude(status=WAITING).count()

@@ -1,8 +1,10 @@
 """Where a reusable app finds the tasks framework."""
 
+from typing import TYPE_CHECKING
+
 from django import VERSION
 
-if VERSION >= (6, 0):
+if TYPE_CHECKING or VERSION >= (6, 0):
     from django.tasks import TaskResultStatus, task, task_backends
     from django.tasks.base import Task, TaskContext
     from django.tasks.exceptions import (
