@@ -7,17 +7,10 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from pathlib import Path
 
 from django_sqlqueue import handler
 from django_sqlqueue.exceptions import JobTimeout
 from tests.testapp.models import Effect
-
-# A child of a supervisor that hangs before it is ready, once.
-_hang = os.environ.get("HANG_ONCE")
-if _hang and "SQLQUEUE_SUPERVISOR" in os.environ and not Path(_hang).exists():
-    Path(_hang).touch()
-    time.sleep(600)
 
 
 def note(name, job):
@@ -54,7 +47,7 @@ def ignore(job):
             time.sleep(0.05)
 
 
-@handler("worker.stubborn", timeout=0.5, max_attempts=1)
+@handler("worker.stubborn", timeout=0.5)
 def stubborn(job):
     """Never end, although the time is over."""
     note("started", job)
