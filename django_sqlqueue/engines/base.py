@@ -223,7 +223,7 @@ class Engine:
         parts, params = [], []
         for number, probe in enumerate(probes):
             where, values = probe.where()
-            parts.append(self.lane_head.format(number=number, where=where))
+            parts.append(self.lane_head.format(number=number, where=where, order=probe.order()))
             params += values
         with self.connection.cursor() as cursor:
             cursor.execute(" UNION ALL ".join(parts), params)
@@ -277,7 +277,7 @@ class Engine:
             item.attempts,
             item.reason,
             item.result,
-            item.delay,
+            None if item.delay is None else float(item.delay),
             None if item.run_at is None else self.instant(item.run_at),
             None if item.due_at is None else self.instant(item.due_at),
             None if item.deadline is None else self.instant(item.deadline),

@@ -12,6 +12,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 COLUMNS = ("kind", "queue", "priority")
+ORDER = (*COLUMNS, "run_at", "id")
+"""The order of the claim index."""
 AT_ONCE = 100
 """How many probes go into one statement."""
 
@@ -36,6 +38,11 @@ class Probe(NamedTuple):
             terms.append(f"{COLUMNS[len(self.fixed)]} > %s")
         params = [*self.fixed] if self.above is None else [*self.fixed, self.above]
         return "".join(f" AND {term}" for term in terms), params
+
+    def order(self) -> str:
+        """Return the order of the rows behind this probe, without the columns that are fixed."""
+        # One engine sorts the whole lane where a fixed column of text is named as well.
+        return ", ".join(ORDER[len(self.fixed) :])
 
     def beyond(self, lane: Lane) -> list[Probe]:
         """Return the probes for what can follow the lane that this probe found."""

@@ -41,7 +41,7 @@ class MariaDB(Engine):
     lane_head = (
         "(SELECT {number}, kind, queue, priority, run_at"
         f" FROM {TABLE} FORCE INDEX ({CLAIM_INDEX}) WHERE status = 'ready'{{where}}"
-        " ORDER BY kind, queue, priority, run_at, id LIMIT 1)"
+        " ORDER BY {order} LIMIT 1)"
     )
 
     @property
@@ -134,11 +134,14 @@ class MariaDB(Engine):
         lane = (
             f"(SELECT id, priority, run_at FROM {TABLE} FORCE INDEX ({CLAIM_INDEX})"
             " WHERE status = 'ready' AND kind = %s AND queue = %s AND priority = %s"
-            f" AND run_at <= {clock} ORDER BY run_at, id LIMIT %s FOR UPDATE SKIP LOCKED)"
+            f" AND run_at >= %s AND run_at <= {clock} ORDER BY run_at, id LIMIT %s"
+            " FOR UPDATE SKIP LOCKED)"
         )
         params: list[Any] = []
         for head in heads:
-            params += [head.kind, head.queue, head.priority, *clock_params, limit]
+            # What lies before the head of a lane was settled a moment ago and may still be there.
+            first = self.instant(head.run_at)
+            params += [head.kind, head.queue, head.priority, first, *clock_params, limit]
         claimed = CLAIMED.format(now=clock, until=until, owner="%s")
         with self.unit(), self.connection.cursor() as cursor:
             cursor.execute(" UNION ALL ".join([lane] * len(heads)), params)

@@ -32,7 +32,7 @@ class SQLite(Engine):
     lane_head = (
         "SELECT * FROM (SELECT {number}, kind, queue, priority, run_at"
         f" FROM {TABLE} INDEXED BY {CLAIM_INDEX} WHERE status = 'ready'{{where}}"
-        " ORDER BY kind, queue, priority, run_at, id LIMIT 1)"
+        " ORDER BY {order} LIMIT 1)"
     )
 
     def now(self) -> datetime:

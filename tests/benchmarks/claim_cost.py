@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
+from itertools import count
 from typing import Any, NamedTuple
 
 from django.db import connection, connections
@@ -16,6 +17,7 @@ from django.utils import timezone
 from django_sqlqueue import NewJob
 from django_sqlqueue.engines import engine_for
 from django_sqlqueue.models import Job
+from django_sqlqueue.policy import Outcome
 
 from ._measure import (
     KIND,
@@ -28,7 +30,7 @@ from ._measure import (
 )
 
 EMPTY, FULL = "empty", "default"
-ROUNDS = 60
+ROUNDS = 40
 LIMIT = 2.0
 QUEUE = "default"
 
@@ -121,7 +123,6 @@ def gather_statistics() -> None:
             cursor.execute("ANALYZE")
 
 
-Prepare = Callable[[Any], Any]
 Call = Callable[[Any], Any]
 
 
@@ -136,8 +137,9 @@ def calls() -> dict[str, tuple[int, Call]]:
         "claim where nothing is due": (0, partial(claim, kinds=["testapp.record"])),
         "next_due": (1, lambda table: table.next_due(kinds=[KIND])),
         "enqueue": (0, lambda table: table.enqueue(KIND)),
-        "enqueue with a key": (0, lambda table: table.enqueue(KIND, dedup_key="one")),
-        "complete": (1, complete),
+        "enqueue with a key": (0, lambda table: table.enqueue(KIND, dedup_key=str(next(KEYS)))),
+        "settle one": (1, settle),
+        "settle 100": (100, settle),
     }
 
 
@@ -145,11 +147,12 @@ def claim(table: Any, **options: Any) -> list[Job]:
     return table.claim("benchmark", **options)
 
 
-def complete(table: Any) -> bool:
-    return HELD[table.db].complete()
+def settle(table: Any) -> Any:
+    return table.settle_many([(job, Outcome(move="complete")) for job in HELD[table.db]])
 
 
-HELD: dict[str, Job] = {}
+KEYS = count(1)
+HELD: dict[str, list[Job]] = {}
 
 
 def compare(report: Report, backlog: str, statistics: str) -> None:
@@ -157,24 +160,24 @@ def compare(report: Report, backlog: str, statistics: str) -> None:
     for name, (due, call) in calls().items():
         rounds = ROUNDS if due <= 1 else ROUNDS // 4
         without, beside = interleaved(
-            rounds, [partial(sample, alias, name, due, call) for alias in (EMPTY, FULL)]
+            rounds, [partial(sample, alias, due, call) for alias in (EMPTY, FULL)]
         )
         ratio = beside / without
         figure = f"{without * 1000:.2f} → {beside * 1000:.2f} ms"
         report.line(f"{name}", f"{figure} × {ratio:.2f}", f"at most {LIMIT:g}", ratio <= LIMIT)
 
 
-def sample(alias: str, name: str, due: int, call: Call) -> float:
+def sample(alias: str, due: int, call: Call) -> float:
     """Time one call on a table that holds the jobs it needs, and settle what it left."""
     table = Job.objects.using(alias)
     table.enqueue_many([NewJob(KIND)] * due)
-    if name == "complete":
-        HELD[alias] = claim(table, kinds=[KIND])[0]
+    if call is settle:
+        HELD[alias] = claim(table, kinds=[KIND], limit=due)
     found: list[Any] = []
     seconds = seconds_of(lambda: found.append(call(table)))
-    left = found[0] if isinstance(found[0], list) else claim(table, kinds=[KIND])
-    for job in left:
-        job.complete()
+    HELD[alias] = found[0] if isinstance(found[0], list) else claim(table, kinds=[KIND])
+    if HELD[alias]:
+        settle(table)
     return seconds
 
 
