@@ -82,3 +82,9 @@ def sys_exit(job):
 @handler("worker.leaves_thread")
 def leaves_thread(job):
     threading.Thread(target=time.sleep, args=(600,)).start()
+
+
+@handler("worker.stubborn_coroutine", timeout=0.5)
+async def stubborn_coroutine(job):
+    """Block the event loop for ever."""
+    time.sleep(600)
