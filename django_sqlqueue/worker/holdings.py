@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class Holdings:
 
     def __init__(self) -> None:
         self._held: dict[Claim, Job] = {}
+        self._ending: set[Claim] = set()
         self._lock = threading.Lock()
         self.ended = 0
         """How many attempts have ended so far."""
@@ -40,6 +42,20 @@ class Holdings:
 
     def holds(self, job: Job) -> bool:
         return claim_of(job) in self._held
+
+    @contextlib.contextmanager
+    def ending(self, jobs: Iterable[Job]) -> Iterator[None]:
+        """Run the body, which ends these claims: that the table knows it first is no loss."""
+        claims = {claim_of(job) for job in jobs}
+        self._ending |= claims
+        try:
+            yield
+        finally:
+            self._ending -= claims
+
+    def may_be_lost(self, job: Job) -> bool:
+        """Say whether a job without its claim in the table is lost, and not just being settled."""
+        return self.holds(job) and claim_of(job) not in self._ending
 
     def all(self) -> list[Job]:
         with self._lock:

@@ -124,5 +124,8 @@ class Health:
         self._passed_at = time.monotonic()
         if self._path is None or time.monotonic() - self._touched_at < 1:
             return
-        self._path.touch()
         self._touched_at = time.monotonic()
+        try:
+            self._path.touch()
+        except OSError as error:
+            log.warning("The health file cannot be touched: %s.", error.strerror)

@@ -275,9 +275,10 @@ class Runner:
             return
         self._claimed -= len(jobs)
         given_back = [(job, Outcome(move="release", reason=None)) for job in jobs]
-        try:
-            self.table().settle_many(given_back)
-        except Exception as error:
-            self._patience.after(error)
-            log.warning("%d jobs could not be given back; their leases will end.", len(jobs))
-        self.holdings.drop(jobs)
+        with self.holdings.ending(jobs):
+            try:
+                self.table().settle_many(given_back)
+            except Exception as error:
+                self._patience.after(error)
+                log.warning("%d jobs could not be given back; their leases will end.", len(jobs))
+            self.holdings.drop(jobs)

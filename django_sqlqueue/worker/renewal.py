@@ -55,7 +55,7 @@ class Renewal(threading.Thread):
         return self._lease / BEATS
 
     def _lose(self, jobs: list[Any]) -> None:
-        lost = [job for job in jobs if self._holdings.holds(job)]
+        lost = [job for job in jobs if self._holdings.may_be_lost(job)]
         for job in lost:
             log.warning("Job %d (%s, queue %s) is lost: its claim is over.",
                         job.id, job.kind, job.queue)  # fmt: skip

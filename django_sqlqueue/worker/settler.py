@@ -111,12 +111,13 @@ class Settler(threading.Thread):
             time.sleep(self._patience.after(error, _named(group)))
 
     def _try(self, group: list[Pair]) -> Exception | None:
-        try:
-            stored = self._table().settle_many(group)
-        except Exception as error:
-            return error
-        self._patience.success()
-        self._report(group, stored)
+        with self._holdings.ending(job for job, _ in group):
+            try:
+                stored = self._table().settle_many(group)
+            except Exception as error:
+                return error
+            self._patience.success()
+            self._report(group, stored)
         return None
 
     def _is_passing(self, error: Exception) -> bool:

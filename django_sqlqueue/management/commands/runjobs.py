@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from argparse import ArgumentParser, ArgumentTypeError
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -74,6 +75,9 @@ class Command(BaseCommand):
         foreign = set(options["queue"] or ()) - set(settings.QUEUES or options["queue"] or ())
         if foreign:
             raise CommandError(f"--queue: QUEUES does not name {', '.join(sorted(foreign))}.")
+        health = Path(options["health_file"] or ".")
+        if not health.parent.is_dir():
+            raise CommandError(f"--health-file: there is no folder {str(health.parent)!r}.")
         unknown = {
             kind
             for kind in options["kind"] or ()
