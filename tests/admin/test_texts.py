@@ -1,0 +1,66 @@
+"""The catalogue: German is complete, compiled from its source, and shown."""
+
+import gettext
+import re
+from pathlib import Path
+
+from django.test import SimpleTestCase, override_settings
+from django.utils import translation
+
+from django_sqlqueue.explanation import explain
+from django_sqlqueue.models import Job
+
+from .base import JOBS, OVERVIEW, AdminTestCase, failed, job_url
+
+GERMAN = Path(explain.__code__.co_filename).parent / "locale" / "de" / "LC_MESSAGES"
+LEFT_TO_DJANGO = {"Home", "History", "No, take me back", "Show all", "Clear selection"}
+
+
+def entries():
+    """Return (source, translations) of the catalogue's source."""
+    for block in (GERMAN / "django.po").read_text().split("\n\n")[1:]:
+        found = dict(re.findall(r'^(msgid|msgid_plural|msgstr(?:\[\d\])?) "(.*)"$', block, re.M))
+        yield found["msgid"], [text for key, text in found.items() if key.startswith("msgstr")]
+
+
+class Catalogue(SimpleTestCase):
+    def test_every_text_is_translated(self):
+        missing = {source for source, texts in entries() if not all(texts)}
+        self.assertEqual(missing, LEFT_TO_DJANGO)
+
+    def test_it_was_compiled_from_its_source(self):
+        with (GERMAN / "django.mo").open("rb") as compiled:
+            known = gettext.GNUTranslations(compiled)._catalog
+        translated = {text for _source, texts in entries() for text in texts if text}
+        self.assertEqual(translated - {text.replace('"', '\\"') for text in known.values()}, set())
+
+    def test_placeholders_are_those_of_the_source(self):
+        for source, texts in entries():
+            wanted = sorted(re.findall(r"%(?:\(\w+\))?[sd]", source))
+            for text in texts:
+                found = sorted(re.findall(r"%(?:\(\w+\))?[sd]", text))
+                if text and not source.startswith("every "):
+                    self.assertEqual(found, wanted, source)
+
+
+@override_settings(LANGUAGE_CODE="de", USE_I18N=True)
+class German(AdminTestCase):
+    def test_the_pages_are_german(self):
+        job = failed()
+        expected = {
+            JOBS: ("Aufträge", "gescheitert", "1 von 1"),
+            OVERVIEW: ("Warum Aufträge scheiterten", "längste Wartezeit"),
+            job_url(job): ("Er ist endgültig gescheitert", "Wiederholen", "Was geschah"),
+        }
+        for url, texts in expected.items():
+            page = self.client.get(url)
+            for text in texts:
+                self.assertContains(page, text)
+
+    def test_messages_are_german_and_the_explanation_too(self):
+        job = failed()
+        response = self.act("retry", [job])
+        self.assertEqual(self.messages(response), ["1 Auftrag wiederholt."])
+        with translation.override("de"):
+            sentence = explain(Job.objects.get(pk=job.pk)).sentence
+        self.assertIn("Kein Worker läuft", sentence)
