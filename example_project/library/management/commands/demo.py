@@ -35,6 +35,7 @@ STDLIB_SKIP = [
     "pydoc_data",
 ]
 WORKER_STOP_SECONDS = 40
+CTRL_C_SECONDS = 5
 
 
 class Command(BaseCommand):
@@ -59,18 +60,17 @@ class Command(BaseCommand):
         """Prepare, add, work, report, serve."""
         if not settings.DEBUG:
             raise CommandError("The demo makes a login that everybody knows, so it needs DEBUG.")
-        with stopped_by_signals():
-            self.prepare()
-            self.add(folder)
-            with worker_process() as worker:
-                self.say(f"A worker does the jobs (manage.py runjobs, process {worker.pid});")
-                self.say(f"its log is {worker_log()}")
-                self.watch(worker, wait)
-                self.report()
-                if not no_serve:
-                    self.serve(first_free_port(port))
-                self.say("Stopping the worker …")
-            self.say("The worker has stopped.")
+        try:
+            with sigterm_as_exception():
+                self.prepare()
+                self.add(folder)
+                with self.worker() as worker:
+                    self.watch(worker, wait)
+                    self.report()
+                    if not no_serve:
+                        self.serve(first_free_port(port))
+        except (KeyboardInterrupt, Terminated):
+            raise CommandError("Stopped.") from None
 
     def prepare(self) -> None:
         """Make the tables and the login."""
@@ -99,6 +99,23 @@ class Command(BaseCommand):
         """Run the command ``add``, as anybody would."""
         self.say(f"Adding {folder} …")
         call_command("add", str(folder), *arguments, stdout=self.stdout, stderr=self.stderr)
+
+    @contextmanager
+    def worker(self):
+        """Run ``manage.py runjobs`` while the block runs, then let it finish what it is doing."""
+        worker = start_worker()
+        self.say(f"A worker does the jobs (manage.py runjobs, process {worker.pid});")
+        self.say(f"its log is {worker_log()}")
+        try:
+            yield worker
+        except (KeyboardInterrupt, SystemExit):
+            # The terminal sends Ctrl-C to the worker too: it is ending already, and a second signal
+            # would tell it not to finish its jobs.
+            wait_for_end(worker, CTRL_C_SECONDS)
+            raise
+        finally:
+            stop(worker)
+            self.say("The worker has stopped.")
 
     def watch(self, worker: subprocess.Popen, wait: float) -> None:
         """Print how far the worker is until every document is indexed."""
@@ -135,16 +152,14 @@ class Command(BaseCommand):
         self.say(f"\nLibrary:  http://{HOST}:{port}/\nQueue:    http://{HOST}:{port}/queue/")
         self.say(f"Admin:    http://{HOST}:{port}/admin/   login {LOGIN}, password {LOGIN}")
         self.say("Ctrl-C stops.")
-        try:
-            call_command(
-                "runserver",
-                f"{HOST}:{port}",
-                use_reloader=False,
-                stdout=self.stdout,
-                stderr=self.stderr,
-            )
-        except (KeyboardInterrupt, SystemExit):
-            self.say("")
+        # On Ctrl-C the server leaves by SystemExit.
+        call_command(
+            "runserver",
+            f"{HOST}:{port}",
+            use_reloader=False,
+            stdout=self.stdout,
+            stderr=self.stderr,
+        )
 
     def say(self, text: str) -> None:
         """Print a line at once, also into a pipe."""
@@ -152,44 +167,50 @@ class Command(BaseCommand):
         self.stdout.flush()
 
 
+class Terminated(BaseException):
+    """SIGTERM came: the demo ends, and its worker with it."""
+
+
 @contextmanager
-def stopped_by_signals():
-    """Let SIGTERM end the demo as Ctrl-C does, so that it never leaves its worker behind."""
+def sigterm_as_exception():
+    """Raise Terminated on SIGTERM, which would end the demo without its worker."""
 
-    def stop(signum, frame):
-        raise KeyboardInterrupt
+    def terminate(signum, frame):
+        raise Terminated
 
-    previous = signal.signal(signal.SIGTERM, stop)
+    previous = signal.signal(signal.SIGTERM, terminate)
     try:
         yield
-    except KeyboardInterrupt:
-        raise CommandError("Stopped.") from None
     finally:
         signal.signal(signal.SIGTERM, previous)
 
 
-@contextmanager
-def worker_process():
-    """Run ``manage.py runjobs`` while the block runs, then let it finish what it is doing."""
-    # In a session of its own, Ctrl-C reaches the worker once, by the signal below: a second one
-    # would tell it not to finish its jobs.
+def start_worker() -> subprocess.Popen:
+    """Start ``manage.py runjobs``, in the demo's process group: who kills the group gets both."""
     with worker_log().open("wb") as log:
-        worker = subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, settings.BASE_DIR / "manage.py", "runjobs"],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            start_new_session=True,
         )
+
+
+def wait_for_end(worker: subprocess.Popen, seconds: float) -> bool:
+    """Wait for the worker's end, and return whether it came in time."""
     try:
-        yield worker
-    finally:
-        worker.terminate()
-        try:
-            worker.wait(WORKER_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            worker.kill()
-            worker.wait()
+        worker.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def stop(worker: subprocess.Popen) -> None:
+    """Ask the worker to finish what it is doing and end; kill it where it does not."""
+    worker.terminate()
+    if not wait_for_end(worker, WORKER_STOP_SECONDS):
+        worker.kill()
+        worker.wait()
 
 
 def worker_log() -> Path:
