@@ -151,6 +151,24 @@ class LostClaimTests(TestCase):
         self.assertEqual(ended, {jobs[0].id: "done", jobs[2].id: "done"})
         self.assertEqual(Job.objects.get(pk=jobs[1].pk).status, "failed")
 
+    def test_two_claims_of_one_job_in_a_group_end_the_later_one_once(self):
+        for order in (1, -1):
+            with self.subTest(order=order):
+                old = self.lost_claim(taken_back)
+                new = claim("runner")
+                pairs = [(job, Outcome(move="abandon", reason="x")) for job in (old, new)]
+                history = Attempt.objects.count()
+                self.assertEqual(Job.objects.settle_many(pairs[::order]), {new.id: "failed"})
+                self.assertEqual(Attempt.objects.count(), history + 1)
+
+    def test_whole_and_broken_seconds_may_stand_in_one_group(self):
+        Job.objects.enqueue_many([(KIND, n) for n in range(2)])
+        jobs = Job.objects.claim("runner", limit=2)
+        pairs = [
+            (job, Outcome(move="defer", delay=s)) for job, s in zip(jobs, (5, 0.5), strict=True)
+        ]
+        self.assertEqual(len(Job.objects.settle_many(pairs)), 2)
+
 
 def stored(job: Job) -> dict[str, object]:
     return model_to_dict(Job.objects.get(pk=job.pk))

@@ -121,6 +121,25 @@ class SecondCallTests(TestCase):
         self.assertEqual(schedule(deadline=2 * MINUTE).deadline, NOON + 2 * MINUTE)
         self.assertIsNone(schedule().deadline)
 
+    def test_a_deadline_that_changes_while_it_runs_holds_for_the_next_occurrence(self):
+        for given, later in ((None, MINUTE), (MINUTE, None), (MINUTE, 2 * MINUTE)):
+            with self.subTest(given=given, later=later):
+                Job.objects.all().delete()
+                schedule(run_at=NOON, deadline=given)
+                job = claim()
+                schedule(deadline=later)
+                self.assertTrue(Job.objects.settle(job, Outcome(move="complete"), NOON))
+                job.refresh_from_db()
+                self.assertEqual(job.deadline, None if later is None else NOON + HOUR + later)
+
+    def test_a_deadline_follows_an_occurrence_that_is_rescheduled(self):
+        schedule(run_at=NOON, deadline=MINUTE)
+        job = claim()
+        outcome = Outcome(move="reschedule", run_at=NOON + 5 * HOUR)
+        self.assertTrue(Job.objects.settle(job, outcome, NOON))
+        job.refresh_from_db()
+        self.assertEqual((job.due_at, job.deadline), (NOON + 5 * HOUR, NOON + 5 * HOUR + MINUTE))
+
     def test_a_schedule_that_ended_begins_again(self):
         first = schedule(run_at=NOON)
         self.assertTrue(Job.objects.unschedule("nightly"))

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-
 from .. import occurrences, payloads, policy
 from ..conf import settings
 from ..durations import Seconds, clamp, to_seconds
@@ -50,6 +49,7 @@ class Settling(PinnedQuerySet):
 
         It is one statement, unless their results are too long for that.
         """
+        pairs = _newest_claims(pairs)
         endings = [self._ending(job, outcome, now) for job, outcome in pairs]
         statuses: dict[int, str] = {}
         for batch in in_batches(endings, len(endings), _result_of):
@@ -76,21 +76,28 @@ class Settling(PinnedQuerySet):
         if outcome.run_at is not None:
             check_instant("run_at", outcome.run_at)
         following = None
-        if job.name is not None and policy.ends(job, outcome):
-            following = self._following(job, outcome, now)
+        if job.name is not None and (policy.ends(job, outcome) or outcome.move == "reschedule"):
+            schedule = self._as_it_is_now(job)
+            if schedule is not None and outcome.move != "reschedule":
+                following = self._following(job, outcome, schedule, now)
         return job, outcome, policy.settlement(job, outcome, following)
 
+    def _as_it_is_now(self, job: Job) -> Job | None:
+        """Return the rhythm of a schedule, which may have been changed while the job ran."""
+        rhythm_fields = ("interval", "cron", "timezone", "missed", "deadline")
+        table = self.model.objects.using(self.db)
+        schedule: Job | None = table.filter(pk=job.pk).only(*rhythm_fields).first()
+        if schedule is not None:
+            job.deadline = schedule.deadline
+        return schedule
+
     def _following(
-        self, job: Job, outcome: Outcome, now: datetime | None
+        self, job: Job, outcome: Outcome, schedule: Job, now: datetime | None
     ) -> policy.Occurrence | None:
         """Return the next occurrence by the rhythm that the schedule has now.
 
         None, where the rhythm cannot be read, lets the outcome end the schedule itself.
         """
-        rhythm_fields = ("interval", "cron", "timezone", "missed")
-        schedule = self.model.objects.using(self.db).filter(pk=job.pk).only(*rhythm_fields).first()
-        if schedule is None:
-            return None
         present = self.engine.now() if now is None else as_aware(now)
         due_at = as_aware(job.due_at or job.run_at)
         try:
@@ -201,6 +208,16 @@ class Settling(PinnedQuerySet):
 
 def _result_of(ending: Ended) -> str | None:
     return ending[2].result
+
+
+def _newest_claims(pairs: Sequence[tuple[Job, Outcome]]) -> list[tuple[Job, Outcome]]:
+    """Leave out a claim beside a later one of the same job: it is lost, as claims only grow."""
+    newest: dict[int, tuple[Job, Outcome]] = {}
+    for pair in pairs:
+        other = newest.get(pair[0].id)
+        if other is None or pair[0].claims > other[0].claims:
+            newest[pair[0].id] = pair
+    return list(newest.values())
 
 
 def _attempt(model: Any, job: Job, outcome: Outcome, name: str, now: datetime | None) -> Any:
