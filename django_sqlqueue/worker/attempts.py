@@ -23,7 +23,7 @@ class Attempts:
     """How attempts are timed, and where their outcomes go."""
 
     def __init__(self, settler: Settler, holdings: Holdings) -> None:
-        self._settler, self._holdings = settler, holdings
+        self._settler, self.holdings = settler, holdings
         self.abandoned: set[Claim] = set()
         """Attempts that were settled while their handlers would not end."""
         self.timeouts = Timeouts(self._give_up)
@@ -38,7 +38,7 @@ class Attempts:
         """Hand the outcome on; None was settled by the attempt itself."""
         seconds = job.__dict__["_seconds"] = time.monotonic() - started
         if outcome is None:
-            self._holdings.drop([job])
+            self.holdings.drop([job])
             log_attempt(job, Outcome(move="complete"))
         else:
             self._settler.put(job, outcome)

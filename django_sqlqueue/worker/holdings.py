@@ -40,8 +40,11 @@ class Holdings:
                 if self._held.pop(claim_of(job), None) is not None:
                     self.ended += 1
 
+    def has(self, claim: Claim) -> bool:
+        return claim in self._held
+
     def holds(self, job: Job) -> bool:
-        return claim_of(job) in self._held
+        return self.has(claim_of(job))
 
     @contextlib.contextmanager
     def ending(self, jobs: Iterable[Job]) -> Iterator[None]:

@@ -216,7 +216,7 @@ class Runner:
             self.bell.ring()
 
     def _stored(self) -> None:
-        if not self.holdings:
+        if not self.holdings or not self.pool.pace.ahead:
             self.bell.ring()
 
     def _check_in(self) -> None:

@@ -36,6 +36,8 @@ class Pool:
         self.waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self.taken: set[Claim] = set()
         """What waits here or runs in a slot."""
+        self._unstored: set[Claim] = set()
+        """What has run, and is running for all others until its outcome is stored."""
         self._fed_at = 0.0
         self._threads = [Slot(number, self) for number in range(1, slots + 1)]
 
@@ -48,7 +50,14 @@ class Pool:
         ahead = self.pace.ahead
         if self.waiting.qsize() > ahead // 2:
             return 0
-        return max(0, self.slots + ahead - len(self.taken))
+        unstored = self._count_unstored()
+        return max(0, self.slots + ahead - len(self.taken) - (0 if ahead else unstored))
+
+    def _count_unstored(self) -> int:
+        for claim in list(self._unstored):
+            if not self.attempts.holdings.has(claim):
+                self._unstored.discard(claim)
+        return len(self._unstored)
 
     def feed(self, jobs: list[Job]) -> None:
         self._fed_at = time.monotonic()
@@ -57,6 +66,7 @@ class Pool:
             self.waiting.put(job)
 
     def end(self, job: Job, outcome: Outcome | None, started: float) -> None:
+        self._unstored.add(claim_of(job))
         self.taken.discard(claim_of(job))
         self.attempts.end(job, outcome, started)
 
