@@ -1,5 +1,8 @@
 """What can be asked of `manage.py runjobs`, and how it refuses what it cannot do."""
 
+import os
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -209,3 +212,23 @@ class UnknownKindsTests(RunnerTestCase):
     def test_a_kind_that_turns_up_later_fails_too(self):
         self.start()
         self.wait_for("failed", self.enqueue("t.gone"))
+
+
+class MissingTablesTests(SimpleTestCase):
+    def test_a_database_that_was_never_migrated_is_refused_instead_of_waited_for(self):
+        with tempfile.TemporaryDirectory() as folder:
+            process = subprocess.run(
+                [sys.executable, "-m", "django", "runjobs", "--drain"],
+                env={
+                    **os.environ,
+                    "DJANGO_SETTINGS_MODULE": "tests.settings",
+                    "DATABASE_URL": f"sqlite:///{folder}/empty.sqlite3",
+                    "TEST_DATABASE_NAMES": "{}",
+                },
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("has no table of jobs; run migrate first", process.stderr)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import connections
+from django.db import DatabaseError, connections
 
 from ...conf import settings
 from ...discovery import resolve
@@ -59,6 +59,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         self._log_to_stderr()
         chosen = self._options(options)
+        _check_tables(chosen.database or Job.objects.all().db)
         parent = Parent()
         if options["processes"] > 1 and not parent.exists:
             connections.close_all()
@@ -159,6 +160,16 @@ def _end_process(code: int, after: float = 0.0) -> None:
     logging.shutdown()
     sys.stdout.flush()
     os._exit(code)
+
+
+def _check_tables(alias: str) -> None:
+    """Refuse to wait for ever for tables; where the database is away they cannot be missed yet."""
+    try:
+        tables = connections[alias].introspection.table_names()
+    except DatabaseError:
+        return
+    if Job._meta.db_table not in tables:
+        raise CommandError(f"The database {alias!r} has no table of jobs; run migrate first.")
 
 
 def _tuple(names: list[str] | None) -> tuple[str, ...] | None:
