@@ -154,7 +154,7 @@ def _call_atomically(found: Handler, job: Job, now: datetime | None) -> None:
 
 
 def _completed(job: Job, returned: Any) -> Outcome:
-    result = table_of(job).kept(returned)
+    result = None if returned is None else table_of(job).kept(returned)
     return Outcome(move="complete", result=_result(job) if result is None else result)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from .exceptions import InvalidJob
@@ -13,12 +13,18 @@ from .exceptions import InvalidJob
 MAX_DEPTH = 30
 """One engine reads no JSON that is nested deeper; held on all so that none differs."""
 
+Place = tuple[Any, Any]
+"""Where a value stands: the place of what holds it, and its key there; (None, field) is all."""
+
+_ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MARKED_FLOAT = re.compile(r'"\\u0000([-0-9.]+)\\u0000"')
 
 
 def text_problem(text: str) -> str | None:
     """Say why no database can hold this text, or return None if all can."""
+    if text.isascii() and "\x00" not in text:
+        return None
     if "\x00" in text:
         return "contains a NUL character, which not every database can store; remove it."
     if _SURROGATE.search(text):
@@ -34,7 +40,7 @@ def dump(value: Any, field: str, max_bytes: int | None = None) -> str:
     nesting over 30 levels; and for a text over `max_bytes`.
     """
     changing: list[float] = []
-    _check(value, field, 0, changing)
+    _check(value, (None, field), 0, changing)
     try:
         text = _encode(value, mark=bool(changing))
     except (TypeError, ValueError) as error:
@@ -48,25 +54,29 @@ def dump(value: Any, field: str, max_bytes: int | None = None) -> str:
     return text
 
 
-def _check(value: Any, path: str, depth: int, changing: list[float]) -> None:
+def _check(value: Any, place: Place, depth: int, changing: list[float]) -> None:
     if value is None or isinstance(value, (bool, int)):
         return
     if isinstance(value, str):
         if problem := text_problem(value):
-            raise InvalidJob(path, problem)
+            raise InvalidJob(_path(place), problem)
     elif isinstance(value, float):
         if not math.isfinite(value):
-            raise InvalidJob(path, f"is {value!r}, which JSON cannot hold; use None or a text.")
+            raise InvalidJob(
+                _path(place), f"is {value!r}, which JSON cannot hold; use None or a text."
+            )
         if _would_change(value):
             changing.append(value)
     elif isinstance(value, (dict, list, tuple)):
         if depth >= MAX_DEPTH:
-            raise InvalidJob(path.split("[")[0], f"is nested over {MAX_DEPTH} levels; flatten it.")
-        for place, item in _items(value, path):
-            _check(item, place, depth + 1, changing)
+            field = _path(place).split("[")[0]
+            raise InvalidJob(field, f"is nested over {MAX_DEPTH} levels; flatten it.")
+        for key, item in _items(value, place):
+            _check(item, (place, key), depth + 1, changing)
     else:
         raise InvalidJob(
-            path, f"is of type {type(value).__name__}, which JSON cannot hold; convert it first."
+            _path(place),
+            f"is of type {type(value).__name__}, which JSON cannot hold; convert it first.",
         )
 
 
@@ -75,21 +85,31 @@ def _would_change(number: float) -> bool:
     return abs(number) >= 1e16 or (number == 0 and math.copysign(1, number) < 0)
 
 
-def _items(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _items(value: Any, place: Place) -> Iterable[tuple[Any, Any]]:
+    """Return the items of a list or dict with their keys, the keys of a dict checked."""
     if not isinstance(value, dict):
-        yield from ((f"{path}[{index}]", item) for index, item in enumerate(value))
-        return
-    for key, item in value.items():
+        return enumerate(value)
+    for key in value:
         if not isinstance(key, str):
-            raise InvalidJob(path, f"has a key of type {type(key).__name__}; keys must be strings.")
+            raise InvalidJob(
+                _path(place), f"has a key of type {type(key).__name__}; keys must be strings."
+            )
         if problem := text_problem(key):
-            raise InvalidJob(path, f"has a key that {problem}")
-        yield f"{path}[{key[:40]!r}]", item
+            raise InvalidJob(_path(place), f"has a key that {problem}")
+    return value.items()
+
+
+def _path(place: Place) -> str:
+    """Return a place in words, such as payload['uris'][3]."""
+    outer, key = place
+    if outer is None:
+        return str(key)
+    return f"{_path(outer)}[{key[:40]!r}]" if isinstance(key, str) else f"{_path(outer)}[{key}]"
 
 
 def _encode(value: Any, mark: bool) -> str:
     if not mark:
-        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+        return _ENCODER.encode(value)
     # One engine rewrites 1e+16 as 10000000000000000, which would come back as an int.
     # Written out with a decimal point, a large float stays a float. NUL cannot occur in a
     # checked payload, so it marks those numbers safely. And it knows no negative zero.

@@ -3,9 +3,9 @@
 payload: {"args": [...], "kwargs": {...}, "task": {"backend": alias, "id": secret part of the
 result's id, "mark": see marks.py, "using": what differs from the function's own task}}
 
-result: {"value": what the function returned, "attempts": [one record for each attempt that ended
-in the function, with "attempt", "worker", "started_at" and, where it failed, "error" and
-"traceback"], "due_at": of a schedule's occurrence}
+result: {"value": what the function returned, "worker": who ran that attempt, "attempts": [one
+record for each attempt that failed in the function, with "attempt", "worker", "started_at",
+"error" and "traceback"], "due_at": the occurrence of a schedule that they belong to}
 
 The records stand in the result, not in the attempts' history alone, because the history may be
 switched off, does not hold what succeeded, and has its own rule about messages. The key
@@ -74,33 +74,49 @@ def enqueued_at(job: Any) -> datetime:
     return datetime.fromisoformat(earlier) if earlier else job.created_at
 
 
-def record_of(job: Any, error: str = "", traceback: str = "") -> dict[str, Any]:
-    """Return the record of the attempt of a claimed job."""
-    record = {
+def record_of(job: Any, error: str, traceback: str) -> dict[str, Any]:
+    """Return the record of a failed attempt of a claimed job."""
+    return {
         "attempt": job.attempts,
         "worker": job.lease_owner or "",
         "started_at": job.started_at.isoformat(),
+        "error": error,
+        "traceback": traceback,
     }
-    return {**record, "error": error, "traceback": traceback} if error else record
 
 
 def records_of(job: Any) -> list[dict[str, Any]]:
     """Return the records that a job's result holds, of the present occurrence of a schedule."""
-    stored = job.result if isinstance(job.result, dict) else {}
-    records = stored.get("attempts")
-    if not isinstance(records, list) or stored.get("due_at") != _due_at(job):
+    stored = job.result
+    if not isinstance(stored, dict) or stored.get("due_at") != _due_at(job):
+        return []
+    records = stored.get("attempts", [])
+    if not isinstance(records, list):
         return []
     return [record for record in records if _is_record(record) and _counts(record, job)]
 
 
-def envelope(job: Any, record: dict[str, Any], value: Any = None) -> dict[str, Any]:
-    """Return a claimed job's result after this attempt."""
+def successful(job: Any, value: Any) -> dict[str, Any]:
+    """Return a claimed job's result after an attempt that returned `value`."""
+    result = {"value": value, "worker": job.lease_owner or ""}
+    if job.attempts > 1 and (records := records_of(job)):
+        result["attempts"] = records
+    return result
+
+
+def failed(job: Any, record: dict[str, Any]) -> dict[str, Any]:
+    """Return a claimed job's result after a failed attempt."""
     records = [*records_of(job), record][-KEPT_RECORDS:]
     for old in records[:-KEPT_TRACEBACKS]:
         old.pop("traceback", None)
-    found = {"value": value, "attempts": records}
     due_at = _due_at(job)
-    return found if due_at is None else {**found, "due_at": due_at}
+    return {"attempts": records} if due_at is None else {"attempts": records, "due_at": due_at}
+
+
+def worker_of(job: Any) -> str | None:
+    """Return who ran the attempt that made a job done."""
+    worker = job.result.get("worker") if isinstance(job.result, dict) else None
+    return worker if isinstance(worker, str) else None
 
 
 def value_of(job: Any) -> Any:

@@ -14,7 +14,7 @@ from ..lifecycle import CANCELLED, DONE, RUNNING, SETTLED
 from ..lifecycle import FAILED as JOB_FAILED
 from ..reasons import class_path
 from . import compat
-from .compat import Task, TaskError, TaskResult, task_backends
+from .compat import BaseTaskBackend, Task, TaskError, TaskResult, task_backends
 from .envelope import (
     arguments_of,
     enqueued_at,
@@ -23,6 +23,7 @@ from .envelope import (
     result_id,
     using_of,
     value_of,
+    worker_of,
 )
 from .exceptions import REASONS, TaskCancelled, TaskFailed, explain
 from .options import restored
@@ -51,13 +52,11 @@ def imported_task(path: str) -> Task | None:
 
 def rebuilt(base: Task, job: Job, alias: str) -> Task:
     """Return the task as it was enqueued: the function's own one with what using() changed."""
-    wanted = {
-        **restored(using_of(job.payload)),
-        "priority": job.priority,
-        "queue_name": job.queue,
-        "backend": alias,
-    }
-    return with_fields(base, wanted)
+    using = using_of(job.payload)
+    place = {"priority": job.priority, "queue_name": job.queue, "backend": alias}
+    if not using and all(getattr(base, name) == value for name, value in place.items()):
+        return base
+    return with_fields(base, {**restored(using), **place})
 
 
 def with_fields(base: Task, wanted: dict[str, Any]) -> Task:
@@ -84,6 +83,20 @@ def alias_of(job: Job, default: str) -> str:
     """Return the alias of the backend that enqueued a job, or the default where it is gone."""
     alias = label_of(job.payload).get("backend")
     return alias if alias in task_backends.settings else default
+
+
+_backends: dict[str, tuple[Any, BaseTaskBackend]] = {}
+
+
+def backend_of(alias: str) -> BaseTaskBackend:
+    """Return the backend of an alias; the same for all threads and contexts.
+
+    The framework makes one for each context, and every job runs in a context of its own.
+    """
+    known = _backends.get(alias)
+    if known is None or known[0] is not task_backends.settings:
+        known = _backends[alias] = (task_backends.settings, task_backends[alias])
+    return known[1]
 
 
 def result_of(job: Job, base: Task, default_alias: str) -> TaskResult:
@@ -134,9 +147,13 @@ def _first_start(job: Job, turns: list[Turn]) -> datetime | None:
 
 def _turns(job: Job) -> list[Turn]:
     """Return the attempts that count, the first one first."""
-    turns: dict[int, Turn] = {record["attempt"]: _recorded(record) for record in records_of(job)}
+    turns: dict[int, Turn] = {}
     if job.status == RUNNING:
         turns[job.attempts] = Turn(job.lease_owner or UNKNOWN_WORKER, job.started_at)
+    elif job.status == DONE and (worker := worker_of(job)):
+        turns[job.attempts] = Turn(worker, job.started_at)
+    if len(turns) < job.attempts:
+        turns |= {record["attempt"]: _recorded(record) for record in records_of(job)}
     numbers = range(1, job.attempts + 1)
     if any(number not in turns for number in numbers):
         turns = _from_history(job) | turns

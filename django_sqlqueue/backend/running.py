@@ -20,13 +20,12 @@ from .compat import (
     TaskError,
     TaskResult,
     normalize_json,
-    task_backends,
     task_started,
 )
-from .envelope import arguments_of, envelope, record_of
+from .envelope import arguments_of, failed, record_of, successful
 from .exceptions import TaskNotRun
 from .options import option, stores_messages
-from .results import imported_task, result_of
+from .results import backend_of, imported_task, result_of
 
 if TYPE_CHECKING:
     from ..models import Job
@@ -75,7 +74,7 @@ class Performance:
             raise TaskNotRun(f"{job.kind!r} is not a Task.")
         arguments_of(job.payload)
         self.result: TaskResult = result_of(job, base, base.backend)
-        self.backend: BaseTaskBackend = task_backends[self.result.backend]
+        self.backend: BaseTaskBackend = backend_of(self.result.backend)
         job.__dict__[ATTRIBUTE] = self
 
     @property
@@ -94,7 +93,7 @@ class Performance:
         """
         self.has_returned = True
         value = normalize_json(returned)
-        if not self.job.set_result(envelope(self.job, record_of(self.job), value)):
+        if not self.job.set_result(successful(self.job, value)):
             raise ValueError("Unsupported value: it cannot be stored as JSON.")
         object.__setattr__(self.result, "_return_value", value)
         self._end(compat.SUCCESSFUL)
@@ -120,7 +119,7 @@ class Performance:
     def _record(self, error: TaskError) -> None:
         self.result.errors.append(error)
         record = record_of(self.job, error.exception_class_path, error.traceback)
-        if not self.job.set_result(envelope(self.job, record)):
+        if not self.job.set_result(failed(self.job, record)):
             self.job.set_result({"attempts": [record]})
 
     def _end(self, status: Any) -> None:

@@ -18,7 +18,7 @@ from .compat import Task, task_backends
 from .envelope import label_of, using_of
 from .marks import holds
 from .options import option
-from .results import alias_of, imported_task
+from .results import alias_of, backend_of, imported_task
 from .running import perform, perform_coroutine
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _timeout(task: Task, job: Job) -> float | None:
     own = using_of(job.payload).get("timeout")
     if isinstance(own, (int, float)):
         return own
-    return option(task, task_backends[alias_of(job, task.backend)].options, "timeout")
+    return option(task, backend_of(alias_of(job, task.backend)).options, "timeout")
 
 
 discovery.add_resolver(resolve)

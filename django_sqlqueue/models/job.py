@@ -15,7 +15,7 @@ from ..engines.base import as_aware
 from ..fields import ExactCharField, InstantField, ServerClock, StoredJSONField
 from ..indexes import PartialIndex
 from ..lifecycle import LIVE, READY, RUNNING, SETTLED, STATUSES
-from ..managers import JobManager
+from ..managers import JobManager, JobQuerySet
 from ..policy import Outcome
 
 
@@ -296,4 +296,4 @@ class Job(models.Model):
 
     @property
     def _table(self) -> Any:
-        return type(self).objects.db_manager(self._state.db)
+        return JobQuerySet(type(self), using=self._state.db)
