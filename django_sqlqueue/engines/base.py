@@ -9,6 +9,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from django.conf import settings
@@ -43,6 +44,8 @@ class Engine:
     text_collation: ClassVar[str | None] = None
     """The collation under which text compares byte for byte; None where it does anyway."""
     instant_type: ClassVar[str]
+    quote: ClassVar[str] = '"'
+    """What stands around a name."""
     notifies: ClassVar[bool] = False
     """Can a commit wake idle workers?"""
     lane_head: ClassVar[str]
@@ -176,29 +179,25 @@ class Engine:
         Return the `returning` columns of those inserted, or, without such, their number.
         """
         start, end = self.ignores_duplicates
+        moment = cache(lambda at: self.moment(at, now))
         values, params = [], []
         for row in rows:
-            places, row_params = self._places(row, now)
+            places = []
+            for value in row:
+                if isinstance(value, (After, datetime)):
+                    place, place_params = moment(value)
+                    places.append(place)
+                    params += place_params
+                else:
+                    places.append("%s")
+                    params.append(value)
             values.append(f"({', '.join(places)})")
-            params += row_params
         sql = f"{start} INTO {TABLE} ({self._names(columns)}) VALUES {', '.join(values)} {end}"
         if returning:
             sql += f" RETURNING {self._names(returning)}"
         with self.connection.cursor() as cursor:
             cursor.execute(sql, params)
             return cursor.fetchall() if returning else cursor.rowcount
-
-    def _places(self, row: Sequence[Any], now: datetime | None) -> tuple[list[str], list[Any]]:
-        places, params = [], []
-        for value in row:
-            if isinstance(value, (After, datetime)):
-                place, place_params = self.moment(value, now)
-                places.append(place)
-                params += place_params
-            else:
-                places.append("%s")
-                params.append(value)
-        return places, params
 
     def takes(self, text: str) -> bool:
         """Say whether one statement can carry this text, which is longer than TEXT_AT_ONCE."""
@@ -266,7 +265,7 @@ class Engine:
     # Pieces of statements
 
     def _names(self, columns: Sequence[str], prefix: str = "") -> str:
-        return ", ".join(prefix + self.connection.ops.quote_name(name) for name in columns)
+        return _quoted(tuple(columns), prefix, self.quote)
 
     def _settlement_row(self, item: Settlement) -> tuple[Any, ...]:
         """Return the values of SETTLED_COLUMNS for one settlement."""
@@ -283,6 +282,11 @@ class Engine:
             None if item.deadline is None else self.instant(item.deadline),
             item.missed,
         )
+
+
+@lru_cache(maxsize=64)
+def _quoted(columns: tuple[str, ...], prefix: str, quote: str) -> str:
+    return ", ".join(f"{prefix}{quote}{name}{quote}" for name in columns)
 
 
 SETTLEMENT_COLUMNS = (

@@ -31,8 +31,9 @@ _ROW = ", ".join(
 
 
 class MariaDB(Engine):
-    """Differs because rows are locked by a SELECT first: what an UPDATE changed it does not tell."""
+    """Differs because rows are locked by a SELECT first: an UPDATE does not tell what it changed."""
 
+    quote = "`"
     clock = "UTC_TIMESTAMP(6)"
     instant_type = "DATETIME(6)"
     # Differs on MariaDB because INSERT has no ON CONFLICT, and ON DUPLICATE KEY counts a

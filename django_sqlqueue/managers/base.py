@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from django.db import connections, models, router
@@ -33,19 +34,23 @@ class PinnedQuerySet(models.QuerySet):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return tuple(field.column for field in self.model._meta.concrete_fields)
+        return _columns(self.model)
 
-    def from_row(self, row: Sequence[Any]) -> Job:
-        """Return the job of a row that holds all columns, as an engine's statement returns it."""
-        values = list(row)
-        for position, convert in self._converters():
-            if values[position] is not None:
-                values[position] = convert(values[position])
-        names = [field.attname for field in self.model._meta.concrete_fields]
-        return self.model.from_db(self.db, names, values)
+    def from_rows(self, rows: Iterable[Sequence[Any]]) -> list[Job]:
+        """Return the jobs of rows that hold all columns, as an engine's statements return them."""
+        connection, model = self.engine.connection, self.model
+        names = [field.attname for field in model._meta.concrete_fields]
+        converters = self._converters(connection)
+        jobs = []
+        for row in rows:
+            values = list(row)
+            for position, convert in converters:
+                if values[position] is not None:
+                    values[position] = convert(values[position])
+            jobs.append(model.from_db(connection.alias, names, values))
+        return jobs
 
-    def _converters(self) -> list[tuple[int, Callable[[Any], Any]]]:
-        connection = connections[self.db]
+    def _converters(self, connection: Any) -> list[tuple[int, Callable[[Any], Any]]]:
         cached = connection.__dict__.get("_sqlqueue_converters")
         if cached is None:
             cached = connection._sqlqueue_converters = [
@@ -57,6 +62,11 @@ class PinnedQuerySet(models.QuerySet):
 
 
 PinnedManager = models.Manager.from_queryset(PinnedQuerySet, "PinnedManager")
+
+
+@cache
+def _columns(model: Any) -> tuple[str, ...]:
+    return tuple(field.column for field in model._meta.concrete_fields)
 
 
 def _converter(field: Any, connection: Any) -> Callable[[Any], Any] | None:

@@ -51,8 +51,9 @@ class Claiming(Settling):
         rows = engine.retrying(
             lambda: engine.claim(owner, kinds, queues, limit, seconds, now, self.columns)
         )
-        jobs = [self.from_row(row) for row in rows]
-        return sorted(jobs, key=lambda job: (-job.priority, as_aware(job.run_at), job.id))
+        return sorted(
+            self.from_rows(rows), key=lambda job: (-job.priority, as_aware(job.run_at), job.id)
+        )
 
     def claim_next(self, owner: str, **options: Any) -> Job | None:
         """Claim one job; the options are those of claim. None means that nothing is due."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from django.db import connections, transaction
+from django.db import transaction
+from django.db.models.fields import NOT_PROVIDED
 
 from .. import payloads
 from ..conf import settings
@@ -32,6 +34,8 @@ COLUMNS = (
     "kind", "queue", "priority", "dedup_key", "ref", "payload", "run_at", "deadline",
     "max_attempts",
 )  # fmt: skip
+DECIDED = ("id", "run_at", "deadline", "created_at", "updated_at")
+"""What the database decides of a new row; the rest of it is known."""
 KIND, DEDUP_KEY, PAYLOAD = map(COLUMNS.index, ("kind", "dedup_key", "payload"))
 
 
@@ -67,11 +71,16 @@ class Enqueueing(PinnedQuerySet):
         )  # fmt: skip
         self._check_size([row])
         engine = self.engine
-        inserted = engine.retrying(lambda: engine.insert(COLUMNS, [row], None, self.columns))
+        inserted = engine.retrying(lambda: engine.insert(COLUMNS, [row], None, DECIDED))
         if not inserted:
             return None
         self.wake_workers()
-        return self.from_row(inserted[0])
+        return self._new_job(row, inserted[0])
+
+    def _new_job(self, row: tuple[Any, ...], decided: Sequence[Any]) -> Job:
+        known = dict(zip(COLUMNS + DECIDED, (*row, *decided), strict=True))
+        defaults = _defaults(self.model)
+        return self.from_rows([[known.get(name, defaults[name]) for name in self.columns]])[0]
 
     def enqueue_many(self, jobs: Iterable[NewJob | tuple[str, Any]]) -> int:
         """Insert jobs and return how many; those whose key a live job holds are left out.
@@ -85,7 +94,7 @@ class Enqueueing(PinnedQuerySet):
     def create_many(self, jobs: Iterable[NewJob | tuple[str, Any]]) -> list[Job]:
         """Insert jobs as enqueue_many does and return those that were inserted, oldest id first."""
         inserted = self._insert_all(jobs, self.columns)
-        created = [self.from_row(row) for rows in inserted for row in rows]
+        created = self.from_rows(row for rows in inserted for row in rows)
         return sorted(created, key=lambda job: job.id)
 
     def _insert_all(
@@ -120,9 +129,10 @@ class Enqueueing(PinnedQuerySet):
 
     def wake_workers(self) -> None:
         """Wake idle workers when the present transaction commits, once for all its jobs."""
-        engine, connection = self.engine, connections[self.db]
+        engine = self.engine
         if not (engine.notifies and settings.NOTIFY):
             return
+        connection = engine.connection
         if not (connection.in_atomic_block or connection.get_autocommit()):
             # A transaction that the caller manages by hand has no hook for its commit.
             return
@@ -132,7 +142,14 @@ class Enqueueing(PinnedQuerySet):
             if connection.__dict__.pop("_sqlqueue_wake", False):
                 engine.notify()
 
-        transaction.on_commit(wake, using=self.db, robust=True)
+        transaction.on_commit(wake, using=connection.alias, robust=True)
+
+
+@cache
+def _defaults(model: Any) -> dict[str, Any]:
+    """Return what each column of a new row holds where nothing else is said."""
+    defaults = {field.column: field.db_default for field in model._meta.concrete_fields}
+    return {name: None if value is NOT_PROVIDED else value for name, value in defaults.items()}
 
 
 def _lock_order(row: tuple[Any, ...]) -> tuple[str, str]:

@@ -14,8 +14,6 @@ import django
 from django.core.management import call_command
 from django.db import connection, connections
 
-from django_sqlqueue.models import Job
-
 KIND = "testapp.noop"
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
 
-from django.db import connection, connections
+from django.db import connection
 from django.utils import timezone
 
 from django_sqlqueue import NewJob

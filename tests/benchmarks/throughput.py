@@ -57,7 +57,6 @@ def rate_of_workers(processes: int) -> float:
     subprocess.run(
         command,
         check=True,
-
         stderr=subprocess.DEVNULL,
     )
     found = Job.objects.filter(status="done").aggregate(
