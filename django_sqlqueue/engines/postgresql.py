@@ -234,9 +234,10 @@ class PostgreSQL(Engine):
         with self.connection.cursor() as cursor:
             cursor.execute(f"LISTEN {CHANNEL}")
         heard()
-        while not stopped():
-            for _ in self.connection.connection.notifies(timeout=0.5, stop_after=1):
-                heard()
+        with self.connection.wrap_database_errors:
+            while not stopped():
+                for _ in self.connection.connection.notifies(timeout=0.5, stop_after=1):
+                    heard()
 
 
 def _walk(kinds: Sequence[str] | None, queues: Sequence[str] | None) -> tuple[str, list[Any]]:

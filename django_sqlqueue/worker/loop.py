@@ -9,7 +9,7 @@ import threading
 import time
 from typing import Any
 
-from django.db import reset_queries
+from django.db import InterfaceError, OperationalError, reset_queries
 
 from .. import execution, schedules
 from ..conf import settings
@@ -57,7 +57,7 @@ class Runner:
         self.renewal = Renewal(self.table, self.holdings, options.lease)
         self.presence = Presence(self.identity, self.alias, options, self._kinds)
         self.housekeeping = Housekeeping(self.table, self.bell, self._check_in)
-        self.listener = listener(self.alias, self.bell, options.poll, settings.NOTIFY)
+        self.listener = listener(self.alias, self.bell, settings.NOTIFY)
         self.marker = ChangeMarker(self.alias)
         self.health = Health(options.health_file)
         self.attempts.on_end = self._ended
@@ -232,12 +232,17 @@ class Runner:
         return [*parts, self.coroutines, *([self.listener] if self.listener else [])]
 
     def _start(self) -> None:
-        try:
-            self.presence.announce()
-            take_back_from_the_dead(self.table())
-            schedules.sync(self.alias)
-        except Exception as error:
-            self.bell.wait(self._patience.after(error))
+        while not self.stop.requested:
+            try:
+                self.presence.announce()
+                take_back_from_the_dead(self.table())
+                schedules.sync(self.alias)
+                break
+            except (OperationalError, InterfaceError) as error:
+                self.bell.wait(self._patience.after(error))
+            except Exception as error:
+                self._patience.after(error)
+                break
         self.pool.start()
         for part in self._parts:
             part.start()

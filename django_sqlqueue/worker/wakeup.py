@@ -39,9 +39,9 @@ class ChangeMarker:
 class Listener(threading.Thread):
     """A thread whose connection waits for notifications, and reconnects when it is lost."""
 
-    def __init__(self, alias: str, bell: Bell, poll: float) -> None:
+    def __init__(self, alias: str, bell: Bell) -> None:
         super().__init__(name="sqlqueue-listener", daemon=True)
-        self._alias, self._bell, self._poll = alias, bell, poll
+        self._alias, self._bell = alias, bell
         self._patience = Patience("Listening for new jobs")
         self._stopped = threading.Event()
 
@@ -55,7 +55,7 @@ class Listener(threading.Thread):
                     engine = engine_for(connections[self._alias])
                     engine.listen(self._heard, self._stopped.is_set)
                 except Exception as error:
-                    self._stopped.wait(max(self._patience.after(error), self._poll))
+                    self._stopped.wait(self._patience.after(error))
         finally:
             close_connections()
 
@@ -64,7 +64,7 @@ class Listener(threading.Thread):
         self._bell.ring()
 
 
-def listener(alias: str, bell: Bell, poll: float, wanted: bool) -> Listener | None:
+def listener(alias: str, bell: Bell, wanted: bool) -> Listener | None:
     """Return a listener where the engine can notify, and it is wanted."""
     engine = engine_for(connections[alias])
-    return Listener(alias, bell, poll) if wanted and engine.can_listen else None
+    return Listener(alias, bell) if wanted and engine.can_listen else None
