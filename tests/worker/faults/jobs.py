@@ -1,5 +1,6 @@
 """Handlers that leave their connections in every state but a good one."""
 
+import threading
 import time
 
 from django.db import IntegrityError, connection, connections, transaction
@@ -31,6 +32,14 @@ def sleep_between_queries(job):
 @handler("faults.sleep_without_queries")
 def sleep_without_queries(job):
     time.sleep(job.payload)
+
+
+@handler("faults.wait_until_opened")
+def wait_until_opened(job):
+    """Wait for an Effect; not by time.sleep, which a faked clock breaks."""
+    Effect.objects.create(name="started", n=job.id)
+    while not Effect.objects.filter(name="open", n=job.id).exists():
+        threading.Event().wait(0.05)
 
 
 @handler("faults.hold_a_transaction", atomic=True)
@@ -105,3 +114,13 @@ def use_all_aliases(job):
 @handler("faults.raise_a_reason", max_attempts=2)
 def raise_a_reason(job):
     raise ValueError("never stored")
+
+
+@handler("faults.query_the_payload")
+def query_the_payload(job):
+    Effect.objects.filter(name=job.payload).count()
+
+
+@handler("faults.query_the_payload_later")
+async def query_the_payload_later(job):
+    await Effect.objects.filter(name=job.payload).acount()
