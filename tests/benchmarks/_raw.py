@@ -62,14 +62,14 @@ class RawLoop:
         while turn[self.vendor](cursor, size):
             pass
 
-    def insert(self, n: int) -> None:
-        """Insert one row and commit it."""
+    def insert_some(self, rows: int) -> None:
+        """Insert rows one by one, each with a commit."""
         cursor = self.driver.cursor()
         sql = INSERT.replace("%s", "?") if self.vendor == "sqlite" else INSERT
-        cursor.execute(sql, (KIND, f'{{"n":{n}}}'))
-        if self.vendor == "mysql":
-            self.driver.commit()
-        cursor.close()
+        for n in range(rows):
+            cursor.execute(sql, (KIND, f'{{"n":{n}}}'))
+            if self.vendor == "mysql":
+                self.driver.commit()
 
     def _postgresql(self, cursor: Any, size: int) -> bool:
         cursor.execute(POSTGRESQL["claim"], (KIND, size))

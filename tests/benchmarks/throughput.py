@@ -4,7 +4,6 @@ All contenders take turns on the same server; each figure is the median of its t
 """
 
 import statistics
-import subprocess
 import sys
 from functools import partial
 
@@ -16,11 +15,12 @@ from django_sqlqueue.models import Job
 
 from ._measure import KIND, Report, empty_table, interleaved, make_tables, seconds_of
 from ._raw import RawLoop
+from ._workers import wait_for, workers
 
 JOBS = 20_000
 ROUNDS = 5
 ONE_BY_ONE = 300
-DRAIN_DEMANDS = {"sqlite": 5_000, "postgresql": 7_000, "mysql": 3_000}
+JOBS_A_SECOND = {"sqlite": 5_000, "postgresql": 7_000, "mysql": 3_000}
 
 
 def main() -> int:
@@ -37,7 +37,7 @@ def drain(report: Report) -> None:
     one, two, raw = interleaved(
         ROUNDS, [partial(rate_of_workers, 1), partial(rate_of_workers, 2), rate_of_raw_loop]
     )
-    least = DRAIN_DEMANDS[connection.vendor]
+    least = JOBS_A_SECOND[connection.vendor]
     report.line("raw driver: claim 100, complete 100", f"{raw:,.0f} jobs/s")
     report.line("runjobs, one process", f"{one:,.0f} jobs/s", f"at least {least:,}", one >= least)
     demanded = connection.vendor == "postgresql"
@@ -52,28 +52,23 @@ def _demand(demanded: bool, value: float, least: float) -> tuple[str, bool]:
 
 def rate_of_workers(processes: int) -> float:
     """Return the jobs a second between the first claim and the last settlement."""
-    fill()
-    command = [sys.executable, "-m", "django", "runjobs", "--drain", f"--processes={processes}"]
-    subprocess.run(
-        command,
-        check=True,
-        stderr=subprocess.DEVNULL,
-    )
-    found = Job.objects.filter(status="done").aggregate(
-        first=Min("started_at"), last=Max("finished_at")
-    )
+    empty_table()
+    with workers(processes):
+        fill()
+        wait_for(lambda: Job.objects.next_due() is None, step=0.1)
     assert Job.objects.stats()["done"] == JOBS
+    found = Job.objects.aggregate(first=Min("started_at"), last=Max("finished_at"))
     return JOBS / (found["last"] - found["first"]).total_seconds()
 
 
 def rate_of_raw_loop() -> float:
+    empty_table()
     fill()
     loop = RawLoop()
     return JOBS / seconds_of(lambda: loop.drain(100))
 
 
 def fill() -> None:
-    empty_table()
     Job.objects.enqueue_many([NewJob(KIND, {"n": n}) for n in range(JOBS)])
 
 
@@ -94,7 +89,7 @@ def enqueue(report: Report) -> None:
     ours, raw = [], []
     empty_table()
     for _ in range(4 * ROUNDS):
-        raw.append(ONE_BY_ONE / seconds_of(lambda: [loop.insert(n) for n in range(ONE_BY_ONE)]))
+        raw.append(ONE_BY_ONE / seconds_of(partial(loop.insert_some, ONE_BY_ONE)))
         ours.append(ONE_BY_ONE / seconds_of(enqueue_some))
     rate, raw_rate = statistics.median(ours), statistics.median(raw)
     share = rate / raw_rate

@@ -31,3 +31,8 @@ def sleep(job):
 @handler("testapp.options", queue="mail", priority=7, max_attempts=3)
 def options(job):
     return job.payload
+
+
+@handler("testapp.clock")
+def clock(job):
+    return time.time()
