@@ -14,6 +14,9 @@ from .exceptions import InvalidJob
 from .policy import Occurrence
 
 MISSED = ("once", "all", "skip")
+TICK = timedelta(microseconds=1)
+LARGEST_CHANGE = timedelta(hours=25)
+"""No clock is put back or forward by more: a day, where the date line was moved."""
 MAX_COUNTED = 100_000
 """Missed occurrences of a cron schedule are counted one by one, but not beyond this."""
 
@@ -49,7 +52,11 @@ class Every:
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """Due when a five-field expression matches the wall clock of `zone`."""
+    """Due when a five-field expression matches the wall clock of `zone`.
+
+    A fixed hour names one run a day: in an hour that the clocks skip it comes right after the
+    gap, in one that they repeat the first time. An hour field with a star follows real time.
+    """
 
     expression: str
     zone: str
@@ -58,14 +65,7 @@ class Cron:
         return next(self._matches(max(instant, anchor)))
 
     def latest(self, instant: datetime, anchor: datetime) -> datetime:
-        just_after = instant + timedelta(microseconds=1)
-        found = next(self._matches(just_after, reverse=True), anchor)
-        # The reverse walk of the library can miss a match beside a change of the clocks.
-        for later in self._matches(found):
-            if later > instant:
-                break
-            found = later
-        return max(found, anchor)
+        return max(next(self._matches(instant, reverse=True), anchor), anchor)
 
     def count(self, start: datetime, end: datetime) -> int:
         counted = 0
@@ -76,9 +76,75 @@ class Cron:
         return counted
 
     def _matches(self, instant: datetime, reverse: bool = False) -> Iterator[datetime]:
-        local = instant.astimezone(ZoneInfo(self.zone))
-        for match in _cronsim()(self.expression, local, reverse=reverse):
-            yield match.astimezone(UTC)
+        """Yield the due times after the instant, or those up to it, newest first."""
+        if "*" in self.expression.split()[1]:
+            return self._in_real_time(instant, reverse)
+        return self._once_a_day(instant, reverse)
+
+    def _once_a_day(self, instant: datetime, reverse: bool) -> Iterator[datetime]:
+        zone = ZoneInfo(self.zone)
+        local = instant.astimezone(zone)
+        wall = local.replace(tzinfo=None, fold=0)
+        if reverse and local.fold:
+            # All that the repeated hour still shows has been when it came first.
+            wall += LARGEST_CHANGE
+        last = None
+        for match in self._walls(wall, reverse):
+            due = _first_instant(match, zone)
+            if due != last and (due <= instant if reverse else due > instant):
+                yield due
+                last = due
+
+    def _in_real_time(self, instant: datetime, reverse: bool) -> Iterator[datetime]:
+        zone = ZoneInfo(self.zone)
+        offset = _offset(instant, zone)
+        while True:
+            for match in self._walls(instant.replace(tzinfo=None) + offset, reverse):
+                due = (match - offset).replace(tzinfo=UTC)
+                if _offset(due, zone) != offset:
+                    break
+                yield due
+            else:
+                return
+            # The clocks change before it: go on from there by the new time of day.
+            instant = _beyond_change(instant, due, zone)
+            offset = _offset(instant, zone)
+            if not reverse:
+                instant -= TICK
+
+    def _walls(self, wall: datetime, reverse: bool) -> Iterator[datetime]:
+        """Yield the readings of a clock that never changes, after `wall` or up to it."""
+        if reverse:
+            wall = wall.replace(second=0, microsecond=0) + timedelta(minutes=1)
+        matches: Iterator[datetime] = _cronsim()(self.expression, wall, reverse=reverse)
+        return matches
+
+
+def _offset(instant: datetime, zone: ZoneInfo) -> timedelta:
+    return instant.astimezone(zone).utcoffset() or timedelta()
+
+
+def _first_instant(wall: datetime, zone: ZoneInfo) -> datetime:
+    """Return when a clock first shows this; where it skips it, the end of the gap."""
+    instant = wall.replace(tzinfo=zone).astimezone(UTC)
+    if instant.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
+        return instant
+    return _beyond_change(instant - LARGEST_CHANGE, instant, zone)
+
+
+def _beyond_change(start: datetime, end: datetime, zone: ZoneInfo) -> datetime:
+    """Return the first moment, on the way from `start` to `end`, with another offset.
+
+    The way may lead back in time.
+    """
+    offset, same, other = _offset(start, zone), 0, (end - start) // TICK
+    while abs(other - same) > 1:
+        middle = (same + other) // 2
+        if _offset(start + middle * TICK, zone) == offset:
+            same = middle
+        else:
+            other = middle
+    return start + other * TICK
 
 
 def _cronsim() -> Any:
