@@ -46,6 +46,7 @@ def attempt(job: Job, now: datetime | None = None) -> Outcome | None:
             return _completed(job, _call(found, job))
     except ClaimLost:
         log.warning("Job %d (%s) lost its claim; its effects were rolled back.", job.id, job.kind)
+        job.__dict__["_claim_lost"] = True
         return None
     except BaseException as error:
         return outcome_of(job, error)

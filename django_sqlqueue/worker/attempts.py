@@ -39,7 +39,8 @@ class Attempts:
         seconds = job.__dict__["_seconds"] = time.monotonic() - started
         if outcome is None:
             self.holdings.drop([job])
-            log_attempt(job, Outcome(move="complete"))
+            if not job.__dict__.get("_claim_lost"):
+                log_attempt(job, Outcome(move="complete"))
         else:
             self._settler.put(job, outcome)
         self.on_end(job, seconds)

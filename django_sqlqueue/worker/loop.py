@@ -27,7 +27,7 @@ from .identity import Identity
 from .options import WorkerOptions
 from .patience import Patience, close_connections, within
 from .pool import STALE, Pool
-from .presence import Presence
+from .presence import Busy, Presence
 from .renewal import Renewal
 from .settler import Settler
 from .stopping import Stop
@@ -65,6 +65,7 @@ class Runner:
         self._patience = Patience("Claiming")
         self._claimed = 0
         self._out_of_reach = 0
+        self._busy = Busy(options.threads)
         self._unknown: set[str] = set()
         self._looked_at = 0.0
         self._over = threading.Event()
@@ -184,6 +185,7 @@ class Runner:
     # Sleeping
 
     def _sleep_until_work(self) -> None:
+        self._busy.look(not self.pool.room(), self.holdings)
         kinds = [kind for _, kinds in self._lanes() for kind in kinds]
         if self.pool.waiting.qsize() or not kinds:
             self._sleep(STALE)

@@ -1,19 +1,47 @@
-"""What a worker shows of itself: its first line in the log, and its row."""
+"""What a worker shows of itself: its first line in the log, its row, and that it is stuck."""
 
 from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable
 
 from django.db import connections
 
 from ..conf import settings
 from ..models import Worker
+from .holdings import Holdings
 from .identity import Identity
 from .options import WorkerOptions
 
 log = logging.getLogger("django_sqlqueue")
+
+
+BUSY_AFTER, BUSY_AGAIN = 60.0, 600.0
+"""Seconds after which slots that are all busy, without an end, are mentioned, and again."""
+
+
+class Busy:
+    """Says so when no slot becomes free for long: the handlers may hang."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._ended = -1
+        self._since = self._say_at = 0.0
+
+    def look(self, is_full: bool, holdings: Holdings) -> None:
+        now = time.monotonic()
+        if not is_full or holdings.ended != self._ended:
+            self._ended, self._since, self._say_at = holdings.ended, now, now + BUSY_AFTER
+        elif now >= self._say_at:
+            self._say_at = now + BUSY_AGAIN
+            log.warning(
+                "All %d slots are busy for %d s; they run job %s.",
+                self._slots,
+                now - self._since,
+                ", ".join(str(job.pk) for job in holdings.all()[: self._slots]),
+            )
 
 
 class Presence:
