@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from types import SimpleNamespace
+from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
 from django.test import SimpleTestCase
@@ -179,7 +181,7 @@ CHANGES: tuple[tuple[str, str, str, list[str]], ...] = (
     ("America/Sao_Paulo", "2018-02-17", "30 23 * * *", ["17 23:30-2", "18 23:30-3"]),
     ("America/Sao_Paulo", "2018-02-17", "0 0 * * *", ["18 00:00-3", "19 00:00-3"]),
     # Apia had no 30 December 2011 at all
-    ("Pacific/Apia", "2011-12-29", "0 12 * * *", ["31 00:00+14", "31 12:00+14"]),
+    ("Pacific/Apia", "2011-12-29", "0 12 * * *", ["31 00:00+14", "31 12:00+14", "01 12:00+14"]),
 )  # fmt: skip
 
 
@@ -224,7 +226,7 @@ class ClockChangeTests(SimpleTestCase):
         for zone, day, _, _ in CHANGES:
             start = datetime.fromisoformat(f"{day}T12:00").replace(tzinfo=UTC)
             found = list(due_times(Cron("*/5 * * * *", zone), start, start + 36 * HOUR))
-            gaps = {later - due for due, later in zip(found, found[1:], strict=False)}
+            gaps = {later - due for due, later in pairwise(found)}
             self.assertEqual(gaps, {timedelta(minutes=5)})
 
     def test_from_any_moment_the_same_due_times_are_seen(self):
@@ -267,12 +269,11 @@ class CheckTests(SimpleTestCase):
 
     def test_an_expression_that_never_comes_is_refused_soon(self):
         for expression in ("0 0 31 2 *", "0 0 30 2 *", "0 0 31 4,6,9,11 *"):
-            with self.assertRaisesMessage(InvalidJob, "never comes"):
+            with self.assertRaises(InvalidJob) as caught:
                 occurrences.check_cron(expression, "UTC")
+            self.assertEqual(caught.exception.field, "cron")
 
     def test_without_its_library_cron_is_refused_and_says_what_to_install(self):
-        from unittest.mock import patch
-
         with (
             patch.dict("sys.modules", {"cronsim": None}),
             self.assertRaisesMessage(InvalidJob, "install django-sqlqueue[cron]"),
