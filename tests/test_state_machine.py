@@ -34,7 +34,7 @@ BACKOFF = {"base": BASE_DELAY, "factor": 2, "cap": LONGEST_DELAY, "jitter": 0}
 kinds = st.sampled_from([HANDLED, FOREIGN])
 owners = st.sampled_from(["runner-1", "runner-2", "runner-3"])
 keys = st.sampled_from([None, "a", "b", "c"])
-uris = st.sampled_from(["s3", "s3/x", "s3/x/y", "s3x"])
+uris = st.sampled_from(["s3/x/y", "s3x", "s3/x", "s3", "a", "b"])
 offsets = st.sampled_from([-600, -60, -10, 0, 0, 0, 10, 60, 600])
 leases = st.sampled_from([0, 10, 60, 600])
 steps = st.sampled_from([10, 10, 60, 60, 600, 3600, -10, -600])
@@ -140,6 +140,22 @@ class QueueMachine(RuleBasedStateMachine):
     )
     def claim(self, owner: str, only: list[str] | None, limit: int, lease: int) -> Any:
         self.expect("claim")
+        return self.take(owner, only, limit, lease)
+
+    @rule(target=claims, claim=claims, owner=owners, move=moves)
+    def lose_and_claim_again(self, claim: tuple[Job, Claim], owner: str, move: str) -> Any:
+        """The lease ends, a runner has the job again, and only then the first one settles."""
+        job = self.model.held(claim[1])
+        if job is not None and job.lease_until is not None:
+            self.now = max(self.now, job.lease_until)
+        self.take_back()
+        ends = ("reclaim", "expire", "advance")
+        self.allowed = (*((end,) for end in ends), *((end, "claim") for end in ends), ("claim",))
+        taken = self.take(owner, None, 8, 60)
+        assert not Job.objects.settle(claim[0], self.outcome(claim, move, 10, None), self.now)
+        return taken
+
+    def take(self, owner: str, only: list[str] | None, limit: int, lease: int) -> Any:
         due = self.model.due(only, self.now)[:limit]
         jobs = Job.objects.claim(owner, kinds=only, limit=limit, lease=lease, now=self.now)
         assert [job.id for job in jobs] == [job.id for job in due]
@@ -227,6 +243,9 @@ class QueueMachine(RuleBasedStateMachine):
     @rule()
     def reclaim_expired(self) -> None:
         self.expect("reclaim", "expire", "advance")
+        self.take_back()
+
+    def take_back(self) -> None:
         expired = self.model.expired(self.now)
         assert Job.objects.reclaim_expired(self.now) == len(expired)
         for job in expired:
@@ -352,6 +371,7 @@ class StateMachineTests(TestCase):
         run_state_machine_as_test(QueueMachine, settings=limits)
 
     @pytest.mark.slow
+    @pytest.mark.timeout(1800)
     def test_the_table_follows_the_model_for_long(self):
         limits = hypothesis_settings(max_examples=400, stateful_step_count=60)
         run_state_machine_as_test(QueueMachine, settings=limits)
