@@ -102,11 +102,8 @@ def may_again(request: HttpRequest) -> bool:
 def _twin(job: Job) -> tuple[int, str] | None:
     if job.dedup_key is None:
         return None
-    twin = Job.objects.exclude(pk=job.pk).filter(
-        kind=job.kind, dedup_key=job.dedup_key, status__in=LIVE
-    )
-    pk = twin.values_list("pk", flat=True).first()
-    return (pk, job_url(pk)) if pk else None
+    twin = Job.objects.find_live(job.kind, job.dedup_key)
+    return (twin.pk, job_url(twin.pk)) if twin is not None and twin.pk != job.pk else None
 
 
 def _facts(job: Job, now: datetime) -> list[tuple[str, Any]]:

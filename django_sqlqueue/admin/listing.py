@@ -27,6 +27,15 @@ class JobChangeList(ChangeList):
 
     pages: Page
 
+    def get_page(self, request: HttpRequest) -> Page:
+        return page(
+            self.queryset,
+            by_end=self.params.get("status") in SETTLED,
+            before=request.GET.get(BEFORE, ""),
+            after=request.GET.get(AFTER, ""),
+            size=self.list_per_page,
+        )
+
     def get_filters_params(self, params: Any = None) -> dict[str, Any]:
         found = super().get_filters_params(params)
         return {key: value for key, value in found.items() if key not in (BEFORE, AFTER)}
@@ -36,13 +45,7 @@ class JobChangeList(ChangeList):
         for params in (self.params, self.filter_params):
             for cursor in (BEFORE, AFTER):
                 params.pop(cursor, None)
-        self.pages = page(
-            self.queryset,
-            by_end=self.params.get("status") in SETTLED,
-            before=request.GET.get(BEFORE, ""),
-            after=request.GET.get(AFTER, ""),
-            size=self.list_per_page,
-        )
+        self.pages = self.get_page(request)
         now = Job.objects.all().engine.now()
         rows: list[Any] = self.pages.rows
         for job in rows:
@@ -77,7 +80,7 @@ def search(jobs: Any, term: str) -> Any:
     term = term.strip()
     if not term:
         return jobs
-    values = [Q(ref=term), Q(dedup_key=term)]
+    values = [Q(ref=term) & ~Q(ref=""), Q(dedup_key=term)]
     if term.isascii() and term.isdigit() and len(term) <= LONGEST_ID:
         values.append(Q(pk=int(term)))
     hits = [value for value in values if jobs.filter(value).exists()]

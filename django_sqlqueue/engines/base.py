@@ -50,6 +50,8 @@ class Engine:
     """Can a commit wake idle workers?"""
     lane_head: ClassVar[str]
     """A SELECT of number, kind, queue, priority and run_at of the first job behind a probe."""
+    live_key_column: ClassVar[str] = "dedup_key"
+    """The column that the index of the live keys holds beside the kind."""
     ignores_duplicates: ClassVar[tuple[str, str]] = (
         "INSERT",
         "ON CONFLICT (kind, dedup_key)"

@@ -7,11 +7,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from django.db import connections, models, router
+from django.db.models.expressions import RawSQL
 
 from ..conf import settings
 from ..engines import Engine, engine_for
 from ..engines.base import TEXT_AT_ONCE
 from ..fields import InstantField, StoredJSONField
+from ..lifecycle import LIVE
 
 if TYPE_CHECKING:
     from ..models import Job
@@ -31,6 +33,12 @@ class PinnedQuerySet(models.QuerySet):
     @property
     def engine(self) -> Engine:
         return engine_for(connections[self.db])
+
+    def live_by_key(self) -> Any:
+        """Return the live jobs; filter them by kind and live_key, which an index holds."""
+        column = f"{self.model._meta.db_table}.{self.engine.live_key_column}"
+        key = RawSQL(column, (), output_field=models.CharField())
+        return self.alias(live_key=key).filter(status__in=spelled_out(*LIVE))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -85,6 +93,15 @@ def _converter(field: Any, connection: Any) -> Callable[[Any], Any] | None:
         return value
 
     return convert
+
+
+def spelled_out(*statuses: str) -> list[RawSQL]:
+    """Return statuses as they stand in the conditions of the indexes.
+
+    Not every engine sees through a parameter that a condition is that of a partial index: it
+    walks the whole table then.
+    """
+    return [RawSQL(f"'{status}'", ()) for status in statuses]
 
 
 def in_batches(

@@ -13,7 +13,7 @@ from django.db.models import Q, Value
 
 from ..engines.base import as_aware
 from ..lifecycle import FAILED, READY, SETTLED, STATUSES
-from .base import PinnedQuerySet
+from .base import PinnedQuerySet, spelled_out
 
 CAP = 100_000
 """No figure looks at more rows than this; one that would is told as "at least"."""
@@ -61,7 +61,7 @@ class Measuring(PinnedQuerySet):
 
     def waiting(self, limit: int = CAP) -> list[Waiting]:
         """Return the ready jobs by queue, looking at no more than `limit`."""
-        ready = self.filter(status=READY).order_by().values("queue", "run_at")
+        ready = self.filter(_status(READY)).order_by().values("queue", "run_at")
         rows = self._group(ready, ("queue",), ("MIN(run_at)",), limit)
         return [Waiting(queue, count, self._instant(oldest)) for queue, count, oldest in rows]
 
@@ -138,8 +138,9 @@ def _counted(rows: Any) -> Any:
 
 def _status(status: str) -> Q:
     """Return a condition that the index of the settled, ready or running rows can answer."""
-    settled = Q(finished_at__isnull=False) if status in SETTLED else Q()
-    return Q(status=status) & settled
+    if status in SETTLED:
+        return Q(status=status, finished_at__isnull=False)
+    return Q(status__in=spelled_out(status))
 
 
 def _compiled(rows: Any, alias: str) -> tuple[str, tuple[Any, ...]]:

@@ -146,12 +146,10 @@ class Operating(PinnedQuerySet):
         """Return those of the jobs that have no live twin, one for each key."""
         rows = self._table.filter(pk__in=ids).values_list("kind", "dedup_key", "pk")
         keyed = {(kind, key): pk for kind, key, pk in rows if key is not None}
-        live = self._table.filter(
-            status__in=LIVE,
-            kind__in={kind for kind, _ in keyed},
-            dedup_key__in={key for _, key in keyed},
-        ).values_list("kind", "dedup_key")
-        taken = set(live) if keyed else set()
+        live = self._table.live_by_key().filter(
+            kind__in={kind for kind, _ in keyed}, live_key__in={key for _, key in keyed}
+        )
+        taken = set(live.values_list("kind", "dedup_key")) if keyed else set()
         plain = [pk for _, key, pk in rows if key is None]
         return sorted([*plain, *(pk for twin, pk in keyed.items() if twin not in taken)])
 

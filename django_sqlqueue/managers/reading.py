@@ -11,7 +11,7 @@ from django.db.models import Count
 from ..engines.base import as_aware
 from ..lifecycle import FAILED, LIVE, STATUSES
 from ..newjob import check_text, check_whole
-from .base import PinnedQuerySet
+from .base import PinnedQuerySet, spelled_out
 
 if TYPE_CHECKING:
     from ..models import Job
@@ -32,17 +32,17 @@ class QueueDetail:
 class Reading(PinnedQuerySet):
     def find_live(self, kind: str, dedup_key: str) -> Job | None:
         """Return the live job that holds this key, or None."""
-        return self.filter(kind=kind, dedup_key=dedup_key, status__in=LIVE).first()
+        return self.live_by_key().filter(kind=kind, live_key=dedup_key).first()
 
     def count_live(self, kind: str) -> int:
-        return self.filter(kind=kind, status__in=LIVE).count()
+        return self.filter(kind=kind, status__in=spelled_out(*LIVE)).count()
 
     def count_for_kind(self, kind: str) -> int:
         return self.filter(kind=kind).count()
 
     def for_ref(self, ref: str) -> Any:
         """Return the jobs that are about `ref`."""
-        return self.filter(ref=check_text("ref", ref))
+        return self.filter(ref=check_text("ref", ref)).exclude(ref="")
 
     def count_for_uri(self, uri: str, statuses: Iterable[str] = STATUSES) -> int:
         """Return how many jobs of for_uri have one of these statuses."""
@@ -65,9 +65,10 @@ class Reading(PinnedQuerySet):
         failed = self.filter(status=FAILED)
         newest = failed.order_by("-finished_at", "-pk")[:limit]
         reasons = failed.order_by().values_list("last_error").annotate(Count("pk"))
-        return QueueDetail(self._oldest_pending_ms(), tuple(newest), dict(reasons))
+        return QueueDetail(self.oldest_pending_ms(), tuple(newest), dict(reasons))
 
-    def _oldest_pending_ms(self) -> int | None:
+    def oldest_pending_ms(self) -> int | None:
+        """Return the age of the longest-due ready job, in milliseconds; None if nothing waits."""
         now = self.engine.now()
         due = [lane.run_at for lane in self.engine.lanes(None, None) if lane.run_at <= now]
         return round((now - as_aware(min(due))).total_seconds() * 1000) if due else None
