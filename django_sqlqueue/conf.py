@@ -10,6 +10,7 @@ from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 from django.utils.module_loading import import_string
 
+from .durations import to_seconds
 from .exceptions import InvalidJob, InvalidSetting
 
 DEFAULTS: dict[str, Any] = {
@@ -39,25 +40,35 @@ CHOICES = {"UNKNOWN_KINDS": ("leave", "fail"), "HISTORY": ("failures", "all", "n
 SECONDS = ("LEASE", "POLL", "GRACE")
 CALLABLES = ("CLASSIFY", "REDACT")
 COUNTS = ("MAX_ATTEMPTS", "THREADS", "MAX_PAYLOAD_BYTES")
+_KNOWN_KEYS = f"The keys are {', '.join(DEFAULTS)}."
 
 
 def problems() -> list[InvalidSetting]:
     """Return what is wrong with settings.SQLQUEUE, one error a key; no error means usable."""
-    given = getattr(django_settings, "SQLQUEUE", {})
-    if not isinstance(given, dict):
-        return [InvalidSetting("", "must be a dict.", "See conf.py for its keys.")]
+    try:
+        given = _given()
+    except InvalidSetting as error:
+        return [error]
     found = []
     for key, value in given.items():
         try:
             _check(key, value)
         except InvalidSetting as error:
+            error.hint = error.hint or f"The default is {DEFAULTS[key]!r}."
             found.append(error)
     return found
 
 
+def _given() -> dict[str, Any]:
+    given = getattr(django_settings, "SQLQUEUE", {})
+    if isinstance(given, dict):
+        return given
+    raise InvalidSetting(None, f"must be a dict, not {type(given).__name__}.", _KNOWN_KEYS)
+
+
 def _check(key: Any, value: Any) -> None:
     if key not in DEFAULTS:
-        raise InvalidSetting(key, "is not a setting.", f"Known keys: {', '.join(DEFAULTS)}.")
+        raise InvalidSetting(key, "is not a setting.", _KNOWN_KEYS)
     if key in CHOICES and value not in CHOICES[key]:
         raise InvalidSetting(key, f"must be one of {CHOICES[key]}, not {value!r}.")
     if key in COUNTS and (type(value) is not int or value < 1):
@@ -74,32 +85,41 @@ def _check(key: Any, value: Any) -> None:
         _check_callable(key, value)
     elif key in ("BACKOFF", "RETENTION"):
         _check_mapping(key, value)
-    elif key == "SCHEDULES" and not isinstance(value, dict):
-        raise InvalidSetting(key, "must be a dict of name to schedule.")
+    elif key == "SCHEDULES":
+        _check_schedules(value)
 
 
-def _check_duration(key: str, value: Any) -> None:
-    from .durations import to_seconds
-
+def _check_duration(key: str, value: Any, place: str = "") -> None:
     try:
         seconds = to_seconds(key, value)
     except InvalidJob as error:
-        raise InvalidSetting(key, str(error).removeprefix(f"{key} ")) from None
-    if not seconds and key != "GRACE":
+        raise InvalidSetting(key, f"{place}{error.problem}") from None
+    if not seconds and key in ("LEASE", "POLL"):
         raise InvalidSetting(key, "must be more than 0 seconds.")
 
 
 def _check_queues(value: Any) -> None:
     if value is None:
         return
-    if isinstance(value, str) or not all(isinstance(name, str) and name for name in value):
-        raise InvalidSetting("QUEUES", "must be None or a list of queue names.")
+    is_list = isinstance(value, (list, tuple, set, frozenset))
+    if not is_list or not all(isinstance(name, str) and name for name in value):
+        raise InvalidSetting("QUEUES", f"must be None or a list of queue names, not {value!r}.")
+
+
+def _check_schedules(value: Any) -> None:
+    is_dict = isinstance(value, dict)
+    if not is_dict or not all(isinstance(options, dict) for options in value.values()):
+        raise InvalidSetting(
+            "SCHEDULES",
+            "must be a dict of names, each with a dict of options.",
+            'For example {"nightly": {"kind": "shop.report", "cron": "0 3 * * *"}}.',
+        )
 
 
 def _check_callable(key: str, value: Any) -> None:
     try:
         usable = value is None or callable(_load(value))
-    except (ImportError, AttributeError, TypeError):
+    except Exception:
         usable = False
     if not usable:
         raise InvalidSetting(key, f"must be a callable or its dotted path, not {value!r}.")
@@ -112,7 +132,7 @@ def _check_mapping(key: str, value: Any) -> None:
     for name, item in value.items():
         if key == "RETENTION":
             if item is not None:
-                _check_duration("GRACE", item)
+                _check_duration(key, item, f"[{name!r}] ")
         elif isinstance(item, bool) or not isinstance(item, (int, float)) or not 0 <= item < 1e9:
             raise InvalidSetting(key, f"[{name!r}] must be a number from 0 up, not {item!r}.")
 
@@ -131,7 +151,7 @@ class _Settings(SimpleNamespace):
         return value
 
     def _value(self, key: str) -> Any:
-        given = getattr(django_settings, "SQLQUEUE", {})
+        given = _given()
         if key not in given:
             return DEFAULTS[key]
         _check(key, given[key])

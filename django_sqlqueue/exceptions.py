@@ -20,11 +20,12 @@ class InvalidJob(SqlQueueError, ValueError):
 
 
 class InvalidSetting(SqlQueueError):
-    """A key of settings.SQLQUEUE holds something that cannot be used."""
+    """A key of settings.SQLQUEUE, or the whole of it, holds what cannot be used."""
 
-    def __init__(self, key: str, problem: str, hint: str = ""):
+    def __init__(self, key: str | None, problem: str, hint: str = ""):
         self.key, self.problem, self.hint = key, problem, hint
-        super().__init__(f"SQLQUEUE[{key!r}] {problem}")
+        where = "SQLQUEUE" if key is None else f"SQLQUEUE[{key!r}]"
+        super().__init__(f"{where} {problem}")
 
 
 class ClaimLost(SqlQueueError):
