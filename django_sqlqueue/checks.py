@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.checks import CheckMessage, Error, Warning, register
+from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004
 
 from . import conf, discovery, schedules
 from .exceptions import SqlQueueError
 from .managers.scheduling import columns_of
 from .models import Job
+from .newjob import check_instant
 
 
 @register("sqlqueue")
@@ -29,8 +30,12 @@ def check_schedules(**kwargs: Any) -> list[CheckMessage]:
     found: list[CheckMessage] = []
     for name, options in schedules.declared().items():
         try:
-            columns_of(name, **{key: value for key, value in options.items() if key != "run_at"})
-        except (SqlQueueError, TypeError) as error:
+            given = dict(options)
+            if given.get("run_at") is not None:
+                check_instant("run_at", given["run_at"])
+            given.pop("run_at", None)
+            columns_of(name, **given)
+        except (SqlQueueError, TypeError, ValueError) as error:
             hint = "Give it kind, every or cron, and only the options of Job.objects.schedule."
             found.append(Error(f"The schedule {name!r}: {error}", hint=hint, id="sqlqueue.E002"))
             continue

@@ -32,9 +32,9 @@ log = logging.getLogger("django_sqlqueue")
 def attempt(job: Job, now: datetime | None = None) -> Outcome | None:
     """Run one attempt of a claimed job and return its outcome, for the caller to settle.
 
-    None means that it is settled already: an atomic handler's completion committed with its
-    effects, or the claim was lost and the effects were rolled back. Whatever the handler
-    raises becomes an outcome; nothing passes through.
+    None means that it is settled already: by the handler itself, or as an atomic handler's
+    completion committed with its effects, or the claim was lost and the effects were rolled
+    back. Whatever the handler raises becomes an outcome; nothing passes through.
     """
     try:
         found = _before(job)
@@ -43,7 +43,8 @@ def attempt(job: Job, now: datetime | None = None) -> Outcome | None:
         with isolated():
             if options_of(job.kind).atomic:
                 return _call_atomically(found, job, now)
-            return _completed(job, _call(found, job))
+            returned = _call(found, job)
+            return None if _ended_by_handler(job) else _completed(job, returned)
     except ClaimLost:
         log.warning("Job %d (%s) lost its claim; its effects were rolled back.", job.id, job.kind)
         job.__dict__["_claim_lost"] = True
@@ -52,13 +53,15 @@ def attempt(job: Job, now: datetime | None = None) -> Outcome | None:
         return outcome_of(job, error)
 
 
-async def attempt_coroutine(job: Job) -> Outcome:
+async def attempt_coroutine(job: Job) -> Outcome | None:
     """Run one attempt of a job whose handler is a coroutine, on the running event loop."""
     try:
         found = await sync_to_async(_before_in_its_thread)(job)
         if isinstance(found, Outcome):
             return found
-        return _completed(job, await found.function(job))
+        returned = await found.function(job)
+        ended = "_ended_by" in job.__dict__ and await sync_to_async(_ended_by_handler)(job)
+        return None if ended else _completed(job, returned)
     except asyncio.CancelledError as error:
         return timed_out(job) if job.__dict__.get("_timed_out") else outcome_of(job, error)
     except BaseException as error:
@@ -112,17 +115,26 @@ def _before(job: Job) -> Handler | Outcome:
     found = discovery.resolve(job)
     if found is None:
         return Outcome(move="abandon", reason=policy.NO_HANDLER)
-    if job.name is not None and _is_skipped(job):
+    return found if job.name is None else _not_to_run(job) or found
+
+
+def _not_to_run(job: Job) -> Outcome | None:
+    """Return the outcome of an occurrence that the schedule passes over, or that must wait."""
+    if not job.cron and job.interval is None:
+        return None
+    due_at, started_at = as_aware(job.due_at or job.run_at), as_aware(job.started_at)
+    try:
+        missed = occurrences.is_missed(occurrences.rhythm_of(job), due_at, started_at)
+    except Exception as error:
+        # Another worker may have what it takes, such as the extra for cron.
+        log.error(
+            "The rhythm of schedule %r cannot be read here (%s); it is put off.",
+            job.name, reasons.class_path(type(error)),
+        )  # fmt: skip
+        return Outcome(move="defer", delay=occurrences.PUT_OFF.total_seconds(), reason=None)
+    if missed and job.missed == "skip" and job.attempts == 1:
         return Outcome(move="complete", skipped=True)
-    return found
-
-
-def _is_skipped(job: Job) -> bool:
-    """Say whether the schedule passes over this occurrence because the next one is due too."""
-    if job.missed != "skip" or job.attempts > 1 or job.due_at is None:
-        return False
-    rhythm = occurrences.rhythm_of(job)
-    return occurrences.is_missed(rhythm, as_aware(job.due_at), as_aware(job.started_at))
+    return None
 
 
 def _call(found: Handler, job: Job) -> Any:
@@ -148,10 +160,15 @@ def _call_atomically(found: Handler, job: Job, now: datetime | None) -> None:
             # Within a block that the handler left open the completion would be rolled back.
             leave_blocks(connection, depth)
             outcome = _completed(job, returned)
-            if not table_of(job).settle(job, outcome, now):
+            if not _ended_by_handler(job) and not table_of(job).settle(job, outcome, now):
                 raise ClaimLost
     finally:
         del job.__dict__["_in_atomic_handler"]
+
+
+def _ended_by_handler(job: Job) -> bool:
+    """Say whether the handler settled its job by itself, and has not rolled that back."""
+    return "_ended_by" in job.__dict__ and not table_of(job).claimed(job).exists()
 
 
 def _completed(job: Job, returned: Any) -> Outcome:

@@ -14,6 +14,8 @@ from .exceptions import InvalidJob
 from .policy import Occurrence
 
 MISSED = ("once", "all", "skip")
+PUT_OFF = timedelta(minutes=1)
+"""How long a schedule waits whose rhythm cannot be read where it is due."""
 TICK = timedelta(microseconds=1)
 LARGEST_CHANGE = timedelta(hours=25)
 """No clock is put back or forward by more: a day, where the date line was moved."""

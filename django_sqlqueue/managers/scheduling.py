@@ -15,7 +15,7 @@ from ..engines.base import as_aware
 from ..exceptions import InvalidJob
 from ..fields import ServerClock
 from ..lifecycle import LIVE, READY, SETTLED
-from ..newjob import NewJob, check_instant, check_text
+from ..newjob import LATEST, NewJob, check_instant, check_text
 from .enqueueing import COLUMNS, Enqueueing, row_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Scheduling(Enqueueing):
         """
         rhythm = {"every": every, "cron": cron, "timezone": timezone, "missed": missed}
         wanted = columns_of(name, kind, payload=payload, **rhythm, **options)
-        return self._store(wanted, run_at, options.get("deadline"))
+        return self._store({**wanted, "declared": False}, run_at, options.get("deadline"))
 
     def declare(
         self,
@@ -79,9 +79,7 @@ class Scheduling(Enqueueing):
 
         def insert_or_change() -> int:
             with engine.unit():
-                return self._change(wanted, first, lifetime) or self._add(
-                    wanted, first, lifetime
-                )
+                return self._change(wanted, first, lifetime) or self._add(wanted, first, lifetime)
 
         while not (pk := engine.retrying(insert_or_change)):
             pass
@@ -116,6 +114,9 @@ class Scheduling(Enqueueing):
         elif present.status == READY and any(getattr(present, k) != wanted[k] for k in RHYTHM):
             due_at = first or _next_due(present, wanted, self.engine.now())
             changes |= {"attempts": 0, **_due(due_at, lifetime)}
+            if as_aware(present.run_at) == LATEST:
+                # It is paused, and stays so; due_at is where it will go on.
+                del changes["run_at"]
         else:
             due_at = as_aware(present.due_at or present.run_at)
             changes["deadline"] = None if lifetime is None else due_at + lifetime

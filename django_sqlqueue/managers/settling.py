@@ -14,10 +14,10 @@ from ..engines.base import TEXT_AT_ONCE, as_aware
 from ..exceptions import InvalidJob
 from ..fields import ServerClock
 from ..kinds import backoff_of
-from ..lifecycle import CANCELLED, RUNNING
+from ..lifecycle import CANCELLED, MOVES, RUNNING
 from ..newjob import check_instant
 from ..policy import Outcome, Settlement
-from ..reasons import storable
+from ..reasons import class_path, storable
 from .announcing import announce, somebody_listens
 from .base import PinnedQuerySet, in_batches
 
@@ -36,7 +36,10 @@ Ended = tuple["Job", Outcome, Settlement]
 class Settling(PinnedQuerySet):
     def settle(self, job: Job, outcome: Outcome, now: datetime | None = None) -> bool:
         """End a claim with an outcome; False, and nothing written, where the claim was lost."""
-        return job.id in self.settle_many([(job, outcome)], now)
+        ended = job.id in self.settle_many([(job, outcome)], now)
+        if ended:
+            job.__dict__["_ended_by"] = outcome.move
+        return ended
 
     def settle_many(
         self,
@@ -50,9 +53,11 @@ class Settling(PinnedQuerySet):
         It is one statement, unless their results are too long for that.
         """
         pairs = _newest_claims(pairs)
-        endings = [self._ending(job, outcome, now) for job, outcome in pairs]
+        for _, outcome in pairs:
+            if outcome.run_at is not None:
+                check_instant("run_at", outcome.run_at)
         statuses: dict[int, str] = {}
-        for batch in in_batches(endings, len(endings), _result_of):
+        for batch in in_batches(pairs, len(pairs), _result_of):
             statuses |= self.engine.retrying(
                 lambda batch=batch: self._settle(batch, now, lease_over)
             )
@@ -61,60 +66,70 @@ class Settling(PinnedQuerySet):
         return statuses
 
     def _settle(
-        self, endings: list[Ended], now: datetime | None, lease_over: bool
+        self, pairs: list[tuple[Job, Outcome]], now: datetime | None, lease_over: bool
     ) -> dict[int, str]:
         engine = self.engine
-        settlements = [settlement for _, _, settlement in endings]
-        if not any(self._is_kept(*ending) for ending in endings):
-            return engine.settle(settlements, now, lease_over)
+        recurring = [job for job, outcome in pairs if _goes_on(job, outcome)]
+        endings = [] if recurring else [self._ending(*pair, None, now) for pair in pairs]
+        if not recurring and not any(self._is_kept(*ending) for ending in endings):
+            return engine.settle([item for _, _, item in endings], now, lease_over)
         with engine.unit():
-            statuses = engine.settle(settlements, now, lease_over)
+            if recurring:
+                present = self._as_they_are_now(recurring)
+                endings = [
+                    self._ending(job, outcome, present.get(job.id), now) for job, outcome in pairs
+                ]
+            statuses = engine.settle([item for _, _, item in endings], now, lease_over)
             self._keep_history(endings, statuses, now)
-            return statuses
+        for job, _, item in endings:
+            if item.missed and job.id in statuses:
+                log.warning("Schedule %r passed over %d occurrences.", job.name, item.missed)
+        return statuses
 
-    def _ending(self, job: Job, outcome: Outcome, now: datetime | None) -> Ended:
-        if outcome.run_at is not None:
-            check_instant("run_at", outcome.run_at)
+    def _as_they_are_now(self, jobs: list[Job]) -> dict[int, Job]:
+        """Return the rhythms of schedules, which may have been changed while their jobs ran.
+
+        Their rows stay locked until the claims are ended: a change comes before or after.
+        """
+        table = self.model.objects.using(self.db).filter(pk__in=[job.pk for job in jobs])
+        rhythms = table.only("interval", "cron", "timezone", "missed", "deadline")
+        return {schedule.pk: schedule for schedule in rhythms.order_by("pk").select_for_update()}
+
+    def _ending(
+        self, job: Job, outcome: Outcome, schedule: Job | None, now: datetime | None
+    ) -> Ended:
         following = None
-        if job.name is not None and (policy.ends(job, outcome) or outcome.move == "reschedule"):
-            schedule = self._as_it_is_now(job)
-            if schedule is not None and outcome.move != "reschedule":
-                following = self._following(job, outcome, schedule, now)
-        return job, outcome, policy.settlement(job, outcome, following)
-
-    def _as_it_is_now(self, job: Job) -> Job | None:
-        """Return the rhythm of a schedule, which may have been changed while the job ran."""
-        rhythm_fields = ("interval", "cron", "timezone", "missed", "deadline")
-        table = self.model.objects.using(self.db)
-        schedule: Job | None = table.filter(pk=job.pk).only(*rhythm_fields).first()
         if schedule is not None:
             job.deadline = schedule.deadline
-        return schedule
+            if outcome.move != "reschedule":
+                following = self._following(job, outcome, schedule, now)
+        return job, outcome, policy.settlement(job, outcome, following)
 
     def _following(
         self, job: Job, outcome: Outcome, schedule: Job, now: datetime | None
     ) -> policy.Occurrence | None:
         """Return the next occurrence by the rhythm that the schedule has now.
 
-        None, where the rhythm cannot be read, lets the outcome end the schedule itself.
+        None, where it has none, lets the outcome end the schedule itself.
         """
+        if not schedule.cron and schedule.interval is None:
+            return None
         present = self.engine.now() if now is None else as_aware(now)
         due_at = as_aware(job.due_at or job.run_at)
+        # A run that came too late was none: it stands for no other occurrence.
+        unrun = outcome.reason == policy.DEADLINE_PASSED
+        started_at = due_at if unrun else as_aware(job.started_at or due_at)
         try:
             rhythm = occurrences.rhythm_of(schedule)
-            started_at = as_aware(job.started_at or due_at)
             if outcome.skipped:
-                found = occurrences.latest_due(rhythm, due_at, started_at)
-            else:
-                found = occurrences.following(rhythm, due_at, started_at, present, schedule.missed)
+                return occurrences.latest_due(rhythm, due_at, started_at)
+            return occurrences.following(rhythm, due_at, started_at, present, schedule.missed)
         except Exception as error:
             log.error(
-                "Schedule %r ends: its rhythm cannot be read (%s).", job.name, type(error).__name__
-            )
-            return None
-        if found.missed > 0:
-            log.warning("Schedule %r passed over %d occurrences.", job.name, found.missed)
-        return found
+                "The rhythm of schedule %r cannot be read here (%s); it is put off.",
+                job.name, class_path(type(error)),
+            )  # fmt: skip
+            return policy.Occurrence(present + occurrences.PUT_OFF)
 
     # Outcomes that need the settings or the handler's options
 
@@ -185,7 +200,7 @@ class Settling(PinnedQuerySet):
         """Say whether the attempt leaves a row, unless the job turns out to be cancelled."""
         if outcome.skipped or settings.HISTORY == "none":
             return False
-        name = _outcome_name(item)
+        name = _outcome_name(outcome, item)
         is_occurrence = job.name is not None and name == "done"
         return settings.HISTORY == "all" or name in FAILURES or is_occurrence
 
@@ -197,7 +212,7 @@ class Settling(PinnedQuerySet):
         for job, outcome, item in endings:
             if job.id in statuses and self._is_kept(job, outcome, item):
                 cancelled = statuses[job.id] == CANCELLED
-                name = "cancelled" if cancelled else _outcome_name(item)
+                name = "cancelled" if cancelled else _outcome_name(outcome, item)
                 rows.append(_attempt(attempt, job, outcome, name, now))
         attempts = attempt.objects.using(self.db)
         attempts.bulk_create(rows)
@@ -206,8 +221,13 @@ class Settling(PinnedQuerySet):
                 _trim(attempts.filter(job_id=row.job_id))
 
 
-def _result_of(ending: Ended) -> str | None:
-    return ending[2].result
+def _goes_on(job: Job, outcome: Outcome) -> bool:
+    """Say whether the outcome takes a schedule to another occurrence, which needs its rhythm."""
+    return job.name is not None and (policy.ends(job, outcome) or outcome.move == "reschedule")
+
+
+def _result_of(pair: tuple[Job, Outcome]) -> str | None:
+    return pair[1].result
 
 
 def _newest_claims(pairs: Sequence[tuple[Job, Outcome]]) -> list[tuple[Job, Outcome]]:
@@ -239,7 +259,5 @@ def _trim(attempts: Any) -> None:
         attempts.filter(id__lt=first_kept).delete()
 
 
-def _outcome_name(item: Settlement) -> str:
-    if item.move.name == "advance":
-        return "failed" if item.reason else "done"
-    return item.move.outcome
+def _outcome_name(outcome: Outcome, item: Settlement) -> str:
+    return (MOVES[outcome.move] if item.move.name == "advance" else item.move).outcome

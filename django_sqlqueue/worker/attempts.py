@@ -40,7 +40,7 @@ class Attempts:
         if outcome is None:
             self.holdings.drop([job])
             if not job.__dict__.get("_claim_lost"):
-                log_attempt(job, Outcome(move="complete"))
+                log_attempt(job, Outcome(move=job.__dict__.get("_ended_by", "complete")))
         else:
             self._settler.put(job, outcome)
         self.on_end(job, seconds)

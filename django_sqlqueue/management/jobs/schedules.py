@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand
 
 from ...engines.base import as_aware
 from ...lifecycle import LIVE
+from ...managers.adjusting import PAUSED_UNTIL
 from ...models import Job
 from ...occurrences import in_words
 
@@ -39,7 +40,12 @@ def _line(schedule: Job) -> tuple[str, ...]:
 def _next_due(schedule: Job) -> str:
     if schedule.status not in LIVE:
         return schedule.status
-    zone = ZoneInfo(schedule.timezone or settings.TIME_ZONE)
+    if as_aware(schedule.run_at) == PAUSED_UNTIL:
+        return "paused"
+    try:
+        zone = ZoneInfo(schedule.timezone or settings.TIME_ZONE)
+    except Exception:
+        zone = ZoneInfo("UTC")
     local = as_aware(schedule.due_at or schedule.run_at).astimezone(zone)
     return f"{local:%Y-%m-%d %H:%M:%S} {zone.key}"
 
