@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from django.db import connections
 
 from ..conf import settings
-from ..lifecycle import LIVE
 from ..newjob import NewJob
 from . import checking
 from .compat import (
@@ -220,7 +219,7 @@ def _live(table: Any, new: NewJob) -> Job | None:
     held = table.find_live(new.kind, new.dedup_key)
     if held is None and connections[table.db].in_atomic_block:
         # The transaction may read an old snapshot; a locking read sees what is committed.
-        live = table.filter(kind=new.kind, dedup_key=new.dedup_key, status__in=LIVE)
+        live = table.live_by_key().filter(kind=new.kind, live_key=new.dedup_key)
         held = live.select_for_update().first()
     return held
 
