@@ -1,8 +1,8 @@
-"""What the queue promises, in plain Python: no table, no SQL, the moves as design words."""
+"""What the queue promises, in plain Python: no table, no SQL."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -79,9 +79,6 @@ class Model:
 
     def __init__(self) -> None:
         self.jobs: dict[int, ModelJob] = {}
-
-    def __iter__(self) -> Iterable[ModelJob]:  # type: ignore[override]
-        return iter(self.jobs.values())
 
     def live_twins(self) -> set[tuple[str, str]]:
         return {job.twin for job in self.jobs.values() if job.is_live and job.twin}

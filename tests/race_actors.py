@@ -61,7 +61,7 @@ def enqueue_one(kind: str, key: str) -> int | None:
 
     print("trying", file=sys.stderr, flush=True)
     job = Job.objects.enqueue(kind, dedup_key=key)
-    return job and job.id
+    return None if job is None else job.id
 
 
 def claim_and_complete(owner: str) -> list[int]:

@@ -33,7 +33,7 @@ def bulk_statements(rows: int) -> int:
 class EnqueueTests(TestCase):
     def enqueue(self, *args: Any, **options: Any) -> Job:
         job = Job.objects.enqueue(*args, **options)
-        self.assertIsNotNone(job)
+        assert job is not None
         return job
 
     def test_a_new_job_is_ready_and_due_now(self):

@@ -112,4 +112,4 @@ class DetailTests(TestCase):
 
     def test_it_cannot_be_changed(self):
         with self.assertRaises(FrozenInstanceError):
-            Job.objects.detail().reasons = {}  # type: ignore[misc]
+            Job.objects.detail().reasons = {}

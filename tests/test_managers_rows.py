@@ -142,7 +142,7 @@ class UnknownStatusTests(TestCase):
         insert(status="blocked", run_at=NOON, finished_at=NOON)
         self.before = self.rows()
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Any]:
         return list(Job.objects.filter(status="blocked").order_by("id").values())
 
     def test_no_verb_touches_it(self):

@@ -125,7 +125,7 @@ class ForUriTests(TestCase):
                     self.assertNumQueries(0),
                     self.assertRaisesMessage(InvalidJob, "uri"),
                 ):
-                    ask(uri)  # type: ignore[arg-type]
+                    ask(uri)
 
     def test_the_answer_is_a_queryset(self):
         self.assertEqual(Job.objects.for_uri("a").filter(status="done").count(), 0)
