@@ -54,8 +54,10 @@ class Engine:
     """The column that the index of the live keys holds beside the kind."""
     ignores_duplicates: ClassVar[tuple[str, str]] = (
         "INSERT",
-        "ON CONFLICT (kind, dedup_key)"
-        " WHERE dedup_key IS NOT NULL AND status IN ('ready', 'running') DO NOTHING",
+        (
+            "ON CONFLICT (kind, dedup_key)"
+            " WHERE dedup_key IS NOT NULL AND status IN ('ready', 'running') DO NOTHING"
+        ),
     )
     """How an INSERT begins and ends so that a live twin makes it insert nothing."""
 

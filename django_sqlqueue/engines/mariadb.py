@@ -31,7 +31,7 @@ _ROW = ", ".join(
 
 
 class MariaDB(Engine):
-    """Differs because rows are locked by a SELECT first: an UPDATE does not tell what it changed."""
+    """Differs because a SELECT locks the rows first: an UPDATE does not tell what it changed."""
 
     quote = "`"
     clock = "UTC_TIMESTAMP(6)"
@@ -91,9 +91,11 @@ class MariaDB(Engine):
         # Differs on MariaDB because LIKE and = fold case; as bytes they do not.
         text = "CAST(JSON_UNQUOTE(JSON_EXTRACT(payload, '$.uri')) AS BINARY)"
         return (
-            "JSON_VALID(payload) AND JSON_TYPE(JSON_EXTRACT(payload, '$.uri')) = 'STRING' AND"
-            f" ({text} = CAST(%s AS BINARY)"
-            f" OR LEFT({text}, OCTET_LENGTH(%s)) = CAST(%s AS BINARY))",
+            (
+                "JSON_VALID(payload) AND JSON_TYPE(JSON_EXTRACT(payload, '$.uri')) = 'STRING' AND"
+                f" ({text} = CAST(%s AS BINARY)"
+                f" OR LEFT({text}, OCTET_LENGTH(%s)) = CAST(%s AS BINARY))"
+            ),
             [uri, uri + "/", uri + "/"],
         )
 

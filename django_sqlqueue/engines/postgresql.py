@@ -8,7 +8,7 @@ from typing import Any
 
 from ..policy import Settlement
 from .base import CLAIMED, PAUSED, SETTLED_BY, TABLE, After, Engine, as_aware
-from .lanes import Lane, Probe
+from .lanes import Lane
 
 CHANNEL = "django_sqlqueue"
 
@@ -16,8 +16,8 @@ CONFLICTS = {"40001", "40P01", "55P03"}
 """serialization_failure, deadlock_detected, lock_not_available."""
 
 PLAIN_PLANS = (
-    "SELECT set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'off', true),"
-    " set_config('jit', 'off', true)"
+    "SELECT set_config('enable_bitmapscan', 'off', true),"
+    " set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)"
 )
 
 STILL_READY = "job.status || '' = 'ready'"
@@ -70,8 +70,10 @@ class PostgreSQL(Engine):
         # Differs on PostgreSQL because ->> makes text of numbers and arrays too; without the
         # test of the type, "5" would match the number 5.
         return (
-            "jsonb_typeof(payload -> 'uri') = 'string' AND"
-            " (payload ->> 'uri' = %s OR starts_with(payload ->> 'uri', %s))",
+            (
+                "jsonb_typeof(payload -> 'uri') = 'string' AND"
+                " (payload ->> 'uri' = %s OR starts_with(payload ->> 'uri', %s))"
+            ),
             [uri, uri + "/"],
         )
 
@@ -90,44 +92,55 @@ class PostgreSQL(Engine):
         if len(rows) == 1:
             return super().insert(columns, rows, now, returning)
         # Differs on PostgreSQL because it reads one array a column far faster than a parameter
-        # a value. An instant after the clock travels as its seconds.
-        clock, clock_params = self.moment(After(), now)
-        arrays, places, names = [], [], []
-        for position, column in enumerate(columns):
-            values = [row[position] for row in rows]
-            place, names_used = self._array(column, values, arrays)
-            places.append(place.format(clock="clock"))
-            names += names_used
+        # a value; a value that all rows share is given once.
+        places, params = [], []
+        arrays: dict[str, tuple[str, Sequence[Any]]] = {}
+        for column, values in zip(columns, zip(*rows, strict=True), strict=True):
+            if values.count(values[0]) == len(values):
+                place, place_params = self._shared(column, values[0], now)
+            else:
+                place, place_params = self._array(column, values, now, arrays)
+            places.append(place)
+            params += place_params
         start, end = self.ignores_duplicates
-        unnest = ", ".join(f"%s::{kind}[]" for _, kind in names)
+        unnested = "".join(f", unnest(%s::{kind}[])" for kind, _ in arrays.values())
         sql = (
             f"{start} INTO {TABLE} ({self._names(columns)}) SELECT {', '.join(places)}"
-            f" FROM unnest({unnest}) AS v ({', '.join(name for name, _ in names)}),"
-            f" (SELECT {clock} AS clock) AS c {end}"
+            f" FROM ROWS FROM (generate_series(1, %s){unnested})"
+            f" AS v ({', '.join(('number', *arrays))}) {end}"
         )
         if returning:
             sql += f" RETURNING {self._names(returning)}"
         with self.connection.cursor() as cursor:
-            cursor.execute(sql, [*arrays, *clock_params])
+            cursor.execute(sql, [*params, len(rows), *(values for _, values in arrays.values())])
             return cursor.fetchall() if returning else cursor.rowcount
 
+    def _shared(self, column: str, value: Any, now: datetime | None) -> tuple[str, list[Any]]:
+        if isinstance(value, (After, datetime)):
+            return self.moment(value, now)
+        return f"CAST(%s AS {TYPES.get(column, 'text')})", [value]
+
     def _array(
-        self, column: str, values: list[Any], arrays: list[Any]
-    ) -> tuple[str, list[tuple[str, str]]]:
-        kind = TYPES.get(column, "text")
-        if kind == "timestamptz":
-            arrays.append(
-                [None if isinstance(v, After) or v is None else as_aware(v) for v in values]
-            )
-            arrays.append([v.seconds if isinstance(v, After) else None for v in values])
-            return (
-                f"COALESCE(v_{column}, {{clock}} + v_{column}_after * interval '1 second')",
-                [(f"v_{column}", kind), (f"v_{column}_after", "double precision")],
-            )
-        arrays.append(values)
+        self,
+        column: str,
+        values: Sequence[Any],
+        now: datetime | None,
+        arrays: dict[str, tuple[str, Sequence[Any]]],
+    ) -> tuple[str, list[Any]]:
+        """Add the arrays of a column; an instant after the clock travels as its seconds."""
+        kind, name = TYPES.get(column, "text"), f"v_{column}"
         if kind == "jsonb":
-            return f"v_{column}::jsonb", [(f"v_{column}", "text")]
-        return f"v_{column}", [(f"v_{column}", kind)]
+            arrays[name] = ("text", list(values))
+            return f"{name}::jsonb", []
+        if kind != "timestamptz":
+            arrays[name] = (kind, list(values))
+            return name, []
+        instants = [as_aware(value) if isinstance(value, datetime) else None for value in values]
+        delays = [value.seconds if isinstance(value, After) else None for value in values]
+        arrays[name] = (kind, instants)
+        arrays[f"{name}_after"] = ("double precision", delays)
+        clock, params = self.moment(After(), now)
+        return f"COALESCE({name}, {clock} + {name}_after * interval '1 second')", params
 
     def lanes(self, kinds: Sequence[str] | None, queues: Sequence[str] | None) -> list[Lane]:
         walk, params = _walk(kinds, queues)
@@ -258,9 +271,11 @@ def _walk(kinds: Sequence[str] | None, queues: Sequence[str] | None) -> tuple[st
     head = f"SELECT kind, queue, priority, run_at FROM {TABLE} WHERE status = 'ready'"
     order = " ORDER BY kind, queue, priority, run_at, id LIMIT 1"
     return (
-        "WITH RECURSIVE lane AS (SELECT head.*"
-        f" FROM {roots} CROSS JOIN LATERAL ({head}{root}{order}) AS head"
-        " UNION ALL SELECT head.*"
-        f" FROM lane CROSS JOIN LATERAL ({head} AND {beyond}{order}) AS head)",
+        (
+            "WITH RECURSIVE lane AS (SELECT head.*"
+            f" FROM {roots} CROSS JOIN LATERAL ({head}{root}{order}) AS head"
+            " UNION ALL SELECT head.*"
+            f" FROM lane CROSS JOIN LATERAL ({head} AND {beyond}{order}) AS head)"
+        ),
         params,
     )

@@ -70,8 +70,10 @@ class SQLite(Engine):
         # all that begins with "uri/" lies between "uri/" and "uri0".
         text = "json_extract(payload, '$.uri')"
         return (
-            "json_valid(payload) AND json_type(payload, '$.uri') = 'text' AND"
-            f" ({text} = %s OR ({text} >= %s AND {text} < %s))",
+            (
+                "json_valid(payload) AND json_type(payload, '$.uri') = 'text' AND"
+                f" ({text} = %s OR ({text} >= %s AND {text} < %s))"
+            ),
             [uri, uri + "/", uri + "0"],
         )
 
