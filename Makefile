@@ -42,7 +42,7 @@ format: $(VENV)/.dev  ## Rewrite the code in the project's style
 	$(VENV)/bin/ruff format .
 
 bench: $(VENV)/.dev  ## Run the benchmarks (BENCH=claim_cost for one of them)
-	$(foreach name,$(BENCH),$(run) --module tests.benchmarks.$(name) $(ARGS) &&) true
+	export DURABLE=1; $(foreach name,$(BENCH),$(run) --module tests.benchmarks.$(name) $(ARGS) &&) true
 
 install: $(VENV)/.dev  ## Make the virtual environment for all of the above
 

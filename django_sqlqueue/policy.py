@@ -184,7 +184,9 @@ def _deadline_of(schedule: Any, due_at: datetime | None) -> datetime | None:
 
 
 def _reason(job: Any, outcome: Outcome) -> str:
-    return job.last_error if outcome.reason is None else one_line(outcome.reason)
+    if outcome.reason is None:
+        return str(job.last_error)
+    return one_line(outcome.reason) if outcome.reason else ""
 
 
 def _target(job: Claimed, move: Move) -> str:
