@@ -64,8 +64,10 @@ class Housekeeping(threading.Thread):
             close_connections()
 
     def _do_what_is_due(self) -> None:
-        for chore, due in list(self._due.items()):
+        for chore, due in sorted(self._due.items(), key=lambda item: item[1]):
             if due <= time.monotonic():
+                # Where it fails, the others have their turn before it is tried again.
+                self._due[chore] = time.monotonic() + SWEEP
                 every = chore()
                 self._due[chore] = time.monotonic() + every * (0.9 + random.random() / 5)
 
