@@ -1,162 +1,19 @@
-"""When a schedule is due: the grid of its due times, and what becomes of those missed."""
+"""Which occurrence of a schedule comes next, and what its rhythm may be."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from .durations import to_seconds
 from .exceptions import InvalidJob
 from .policy import Occurrence
+from .rhythms import Cron, Every, Rhythm, load_cronsim
 
 MISSED = ("once", "all", "skip")
 PUT_OFF = timedelta(minutes=1)
 """How long a schedule waits whose rhythm cannot be read where it is due."""
-TICK = timedelta(microseconds=1)
-LARGEST_CHANGE = timedelta(hours=25)
-"""No clock is put back or forward by more: a day, where the date line was moved."""
-MAX_COUNTED = 100_000
-"""Missed occurrences of a cron schedule are counted one by one, but not beyond this."""
-
-
-class Rhythm(Protocol):
-    """A grid of due times; all instants are aware and in UTC."""
-
-    def after(self, instant: datetime, anchor: datetime) -> datetime:
-        """Return the first due time after `instant`; `anchor` is a known point of the grid."""
-
-    def latest(self, instant: datetime, anchor: datetime) -> datetime:
-        """Return the last due time not after `instant`, or `anchor` where none is later."""
-
-    def count(self, start: datetime, end: datetime) -> int:
-        """Return how many due times lie after `start` and not after `end`, both on the grid."""
-
-
-@dataclass(frozen=True, slots=True)
-class Every:
-    """Due every `interval`, in real time, whatever the clocks on the wall do."""
-
-    interval: timedelta
-
-    def after(self, instant: datetime, anchor: datetime) -> datetime:
-        return anchor + self.interval * max((instant - anchor) // self.interval + 1, 1)
-
-    def latest(self, instant: datetime, anchor: datetime) -> datetime:
-        return anchor + self.interval * max((instant - anchor) // self.interval, 0)
-
-    def count(self, start: datetime, end: datetime) -> int:
-        return (end - start) // self.interval
-
-
-@dataclass(frozen=True, slots=True)
-class Cron:
-    """Due when a five-field expression matches the wall clock of `zone`.
-
-    A fixed hour names one run a day: in an hour that the clocks skip it comes right after the
-    gap, in one that they repeat the first time. An hour field with a star follows real time.
-    """
-
-    expression: str
-    zone: str
-
-    def after(self, instant: datetime, anchor: datetime) -> datetime:
-        return next(self._matches(max(instant, anchor)))
-
-    def latest(self, instant: datetime, anchor: datetime) -> datetime:
-        return max(next(self._matches(instant, reverse=True), anchor), anchor)
-
-    def count(self, start: datetime, end: datetime) -> int:
-        counted = 0
-        for match in islice(self._matches(start), MAX_COUNTED):
-            if match > end:
-                break
-            counted += 1
-        return counted
-
-    def _matches(self, instant: datetime, reverse: bool = False) -> Iterator[datetime]:
-        """Yield the due times after the instant, or those up to it, newest first."""
-        if "*" in self.expression.split()[1]:
-            return self._in_real_time(instant, reverse)
-        return self._once_a_day(instant, reverse)
-
-    def _once_a_day(self, instant: datetime, reverse: bool) -> Iterator[datetime]:
-        zone = ZoneInfo(self.zone)
-        local = instant.astimezone(zone)
-        wall = local.replace(tzinfo=None, fold=0)
-        if reverse and local.fold:
-            # All that the repeated hour still shows has been when it came first.
-            wall += LARGEST_CHANGE
-        last = None
-        for match in self._walls(wall, reverse):
-            due = _first_instant(match, zone)
-            if due != last and (due <= instant if reverse else due > instant):
-                yield due
-                last = due
-
-    def _in_real_time(self, instant: datetime, reverse: bool) -> Iterator[datetime]:
-        zone = ZoneInfo(self.zone)
-        offset = _offset(instant, zone)
-        while True:
-            for match in self._walls(instant.replace(tzinfo=None) + offset, reverse):
-                due = (match - offset).replace(tzinfo=UTC)
-                if _offset(due, zone) != offset:
-                    break
-                yield due
-            else:
-                return
-            # The clocks change before it: go on from there by the new time of day.
-            instant = _beyond_change(instant, due, zone)
-            offset = _offset(instant, zone)
-            if not reverse:
-                instant -= TICK
-
-    def _walls(self, wall: datetime, reverse: bool) -> Iterator[datetime]:
-        """Yield the readings of a clock that never changes, after `wall` or up to it."""
-        if reverse:
-            wall = wall.replace(second=0, microsecond=0) + timedelta(minutes=1)
-        matches: Iterator[datetime] = _cronsim()(self.expression, wall, reverse=reverse)
-        return matches
-
-
-def _offset(instant: datetime, zone: ZoneInfo) -> timedelta:
-    return instant.astimezone(zone).utcoffset() or timedelta()
-
-
-def _first_instant(wall: datetime, zone: ZoneInfo) -> datetime:
-    """Return when a clock first shows this; where it skips it, the end of the gap."""
-    instant = wall.replace(tzinfo=zone).astimezone(UTC)
-    if instant.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
-        return instant
-    return _beyond_change(instant - LARGEST_CHANGE, instant, zone)
-
-
-def _beyond_change(start: datetime, end: datetime, zone: ZoneInfo) -> datetime:
-    """Return the first moment, on the way from `start` to `end`, with another offset.
-
-    The way may lead back in time.
-    """
-    offset, same, other = _offset(start, zone), 0, (end - start) // TICK
-    while abs(other - same) > 1:
-        middle = (same + other) // 2
-        if _offset(start + middle * TICK, zone) == offset:
-            same = middle
-        else:
-            other = middle
-    return start + other * TICK
-
-
-def _cronsim() -> Any:
-    try:
-        from cronsim import CronSim
-    except ImportError:
-        raise InvalidJob(
-            "cron", "needs the package cronsim; install django-sqlqueue[cron], or use every=."
-        ) from None
-    return CronSim
 
 
 def rhythm_of(schedule: Any) -> Rhythm:
@@ -171,7 +28,7 @@ def in_words(schedule: Any) -> str:
     if not schedule.cron:
         return f"every {_span(schedule.interval)}" if schedule.interval else "once"
     try:
-        words = _cronsim()(schedule.cron, datetime(2024, 1, 1, tzinfo=UTC)).explain()
+        words = load_cronsim()(schedule.cron, datetime(2024, 1, 1, tzinfo=UTC)).explain()
     except Exception:
         words = schedule.cron
     return f"{words}, {schedule.timezone}"
@@ -229,7 +86,7 @@ def check_cron(expression: Any, zone: str) -> Cron:
     """Return a cron rhythm; raises InvalidJob for a wrong expression, or one that never comes."""
     if not isinstance(expression, str) or not expression.strip():
         raise InvalidJob("cron", "must be a five-field expression such as '30 2 * * *'.")
-    cronsim = _cronsim()
+    cronsim = load_cronsim()
     expression = ALIASES.get(expression.strip().lower(), expression.strip())
     if len(expression.split()) != 5 or len(expression) > 200:
         raise InvalidJob("cron", f"must have five fields, not {expression[:60]!r}.")

@@ -15,7 +15,7 @@ FLOORS = (
     # words: no table is needed to say them
     {
         "exceptions", "durations", "lifecycle", "reasons", "policy", "payloads", "conf", "kinds",
-        "occurrences", "newjob", "signals",
+        "rhythms", "occurrences", "newjob", "signals",
     },
     # where databases differ
     {"engines"},

@@ -1,5 +1,6 @@
 """When schedules are due: grids, missed occurrences, and the days on which the clocks change."""
 
+import itertools
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
@@ -13,8 +14,9 @@ from hypothesis import strategies as st
 
 from django_sqlqueue import occurrences
 from django_sqlqueue.exceptions import InvalidJob
-from django_sqlqueue.occurrences import Cron, Every, Rhythm, following, is_missed, latest_due
+from django_sqlqueue.occurrences import following, is_missed, latest_due
 from django_sqlqueue.policy import Occurrence
+from django_sqlqueue.rhythms import MOST_COUNTED, Cron, Every, Rhythm
 
 HOUR = timedelta(hours=1)
 HOURLY = Every(HOUR)
@@ -68,9 +70,9 @@ class GridTests(SimpleTestCase):
         self.assertEqual(Every(24 * HOUR).after(anchor, anchor) - anchor, 24 * HOUR)
 
     def test_counting_is_bounded(self):
-        minutely = Cron("* * * * *", "UTC")
-        counted = minutely.count(at("2020-01-01T00:00"), at("2026-01-01T00:00"))
-        self.assertEqual(counted, occurrences.MAX_COUNTED)
+        noon = Cron("0 12 * * *", "UTC")
+        counted = noon.count(at("1726-01-01T12:00"), at("2026-01-01T12:00"))
+        self.assertEqual(counted, MOST_COUNTED.days)
 
     def test_a_day_that_hardly_ever_comes_is_found(self):
         rhythm = Cron("0 0 29 2 1", "UTC")
@@ -243,6 +245,25 @@ class ClockChangeTests(SimpleTestCase):
                         self.assertEqual(rhythm.after(moment, start), later[0])
                     expected = earlier[-1] if earlier else start
                     self.assertEqual(rhythm.latest(moment, start), expected)
+
+    def test_counting_by_the_day_is_counting_one_by_one(self):
+        rhythms = {
+            (zone, expression)
+            for zone, _, expression, _ in CHANGES
+            if zone != "Pacific/Apia"  # where a day is missing
+        }
+        for zone, expression in sorted(rhythms):
+            rhythm = Cron(expression, zone)
+            # The first begins in the first hour of a day that has 25.
+            starts = (
+                datetime(2026, 10, 24, 22, 30, tzinfo=UTC),
+                datetime(2017, 12, 31, 17, tzinfo=UTC),
+            )
+            for start, days in itertools.product(starts, (1, 2, 200)):
+                end = start + timedelta(days=days, hours=5)
+                found = sum(1 for _ in due_times(rhythm, start, end))
+                with self.subTest(zone=zone, cron=expression, days=days):
+                    self.assertEqual(rhythm.count(start, end), found)
 
     @given(
         zone=st.sampled_from(sorted({zone for zone, _, _, _ in CHANGES})),

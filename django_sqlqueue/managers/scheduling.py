@@ -16,6 +16,7 @@ from ..exceptions import InvalidJob
 from ..fields import ServerClock
 from ..lifecycle import LIVE, READY, SETTLED
 from ..newjob import LATEST, NewJob, check_instant, check_text
+from ..rhythms import Cron
 from .enqueueing import COLUMNS, Enqueueing, row_of
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def _due(due_at: datetime, lifetime: timedelta | None) -> dict[str, Any]:
 
 def _first_due(wanted: dict[str, Any], now: datetime) -> datetime:
     if wanted["cron"]:
-        return occurrences.Cron(wanted["cron"], wanted["timezone"]).after(now, now)
+        return Cron(wanted["cron"], wanted["timezone"]).after(now, now)
     return now
 
 
