@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -13,6 +14,7 @@ from ..policy import Outcome
 from ..signals import job_settled
 from . import compat, exceptions
 from .compat import TaskResult, task_backends, task_finished
+from .listening import is_heard
 from .results import cancelled, error_for, result_of
 from .running import ATTRIBUTE, Performance, perform, perform_coroutine
 from .serving import task_of
@@ -35,10 +37,14 @@ def announce(sender: type[Job], job: Job, outcome: Outcome, status: str, **kwarg
     if turn is None or outcome.result is None or outcome.result != job.__dict__.get(TO_STORE):
         _announce_stored(job, outcome)
         return
+    is_success = turn.error is None and status != CANCELLED
+    if is_success and not is_heard(task_finished, logging.INFO):
+        return
+    result = turn.finished()
     if status == CANCELLED:
-        turn.result.errors.append(cancelled())
-        object.__setattr__(turn.result, "status", compat.FAILED)
-    _send(turn.sender, turn.result, turn.error)
+        result.errors.append(cancelled())
+        object.__setattr__(result, "status", compat.FAILED)
+    _send(turn.sender, result, turn.error)
 
 
 def _announce_stored(job: Job, outcome: Outcome) -> None:

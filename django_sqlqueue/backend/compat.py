@@ -25,7 +25,13 @@ if TYPE_CHECKING or VERSION >= (6, 0):
         TaskResultStatus,
     )
     from django.tasks.exceptions import InvalidTask, InvalidTaskBackend, TaskResultDoesNotExist
-    from django.tasks.signals import task_enqueued, task_finished, task_started
+    from django.tasks.signals import (
+        log_task_finished,
+        log_task_started,
+        task_enqueued,
+        task_finished,
+        task_started,
+    )
     from django.utils.json import normalize_json
 else:
     try:
@@ -48,7 +54,13 @@ else:
         TaskResultStatus,
     )
     from django_tasks.exceptions import TaskResultDoesNotExist
-    from django_tasks.signals import task_enqueued, task_finished, task_started
+    from django_tasks.signals import (
+        log_task_finished,
+        log_task_started,
+        task_enqueued,
+        task_finished,
+        task_started,
+    )
     from django_tasks.utils import normalize_json
 
     # The backport takes over Django's names for these two.
@@ -56,6 +68,8 @@ else:
     InvalidTaskBackend = (
         getattr(exceptions, "InvalidTaskBackend", None) or exceptions.InvalidTaskBackendError
     )
+
+LOGGER_NAME = "django.tasks" if VERSION >= (6, 0) else "django_tasks"
 
 FAILED = TaskResultStatus.FAILED
 READY = TaskResultStatus.READY
@@ -67,6 +81,7 @@ __all__ = [
     "DEFAULT_TASK_PRIORITY",
     "DEFAULT_TASK_QUEUE_NAME",
     "FAILED",
+    "LOGGER_NAME",
     "READY",
     "RUNNING",
     "SUCCESSFUL",
@@ -79,6 +94,8 @@ __all__ = [
     "TaskResult",
     "TaskResultDoesNotExist",
     "TaskResultStatus",
+    "log_task_finished",
+    "log_task_started",
     "normalize_json",
     "task_backends",
     "task_enqueued",

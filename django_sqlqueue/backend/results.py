@@ -53,9 +53,10 @@ def imported_task(path: str) -> Task | None:
 def rebuilt(base: Task, job: Job, alias: str) -> Task:
     """Return the task as it was enqueued: the function's own one with what using() changed."""
     using = using_of(job.payload)
-    place = {"priority": job.priority, "queue_name": job.queue, "backend": alias}
-    if not using and all(getattr(base, name) == value for name, value in place.items()):
+    same_place = (base.priority, base.queue_name, base.backend) == (job.priority, job.queue, alias)
+    if same_place and not using:
         return base
+    place = {"priority": job.priority, "queue_name": job.queue, "backend": alias}
     return with_fields(base, {**restored(using), **place})
 
 
@@ -141,12 +142,16 @@ def _readable_arguments(job: Job) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _first_start(job: Job, turns: list[Turn]) -> datetime | None:
-    known = (turn.started_at for turn in turns if turn.started_at is not None)
-    return next(known, job.started_at if turns else None)
+    for turn in turns:
+        if turn.started_at is not None:
+            return turn.started_at
+    return job.started_at if turns else None
 
 
 def _turns(job: Job) -> list[Turn]:
     """Return the attempts that count, the first one first."""
+    if job.status == RUNNING and job.attempts == 1:
+        return [Turn(job.lease_owner or UNKNOWN_WORKER, job.started_at)]
     turns: dict[int, Turn] = {}
     if job.status == RUNNING:
         turns[job.attempts] = Turn(job.lease_owner or UNKNOWN_WORKER, job.started_at)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
 from django.utils import timezone
+from django.utils.functional import cached_property
 
 from .. import policy, reasons
 from ..conf import settings
@@ -16,6 +18,7 @@ from ..policy import Backoff
 from . import compat
 from .compat import (
     BaseTaskBackend,
+    Task,
     TaskContext,
     TaskError,
     TaskResult,
@@ -24,8 +27,9 @@ from .compat import (
 )
 from .envelope import arguments_of, failed, record_of, successful
 from .exceptions import TaskNotRun
+from .listening import is_heard
 from .options import option, stores_messages
-from .results import backend_of, imported_task, result_of
+from .results import alias_of, backend_of, imported_task, result_of
 
 if TYPE_CHECKING:
     from ..models import Job
@@ -39,9 +43,10 @@ ATTRIBUTE = "_performance"
 def perform(job: Job) -> None:
     """Run one attempt of a task; the handler of every task that is no coroutine."""
     turn = Performance(job)
-    task_started.send_robust(turn.sender, task_result=turn.result)
+    if is_heard(task_started, logging.INFO):
+        task_started.send_robust(turn.sender, task_result=turn.result)
     try:
-        turn.succeed(turn.result.task.call(*turn.arguments(), **turn.result.kwargs))
+        turn.succeed(turn.function()(*turn.arguments(), **turn.kwargs))
     except BaseException as error:
         steering = turn.fail(error)
         if steering is None:
@@ -51,10 +56,13 @@ def perform(job: Job) -> None:
 
 async def perform_coroutine(job: Job) -> None:
     """Run one attempt of a coroutine task, on the worker's event loop."""
-    turn = await sync_to_async(Performance)(job) if job.attempts > 1 else Performance(job)
-    await task_started.asend_robust(turn.sender, task_result=turn.result)
+    turn = Performance(job)
+    if job.attempts > 1:
+        await sync_to_async(turn.read_result)()
+    if is_heard(task_started, logging.INFO):
+        await task_started.asend_robust(turn.sender, task_result=turn.result)
     try:
-        turn.succeed(await turn.result.task.acall(*turn.arguments(), **turn.result.kwargs))
+        turn.succeed(await turn.result.task.acall(*turn.arguments(), **turn.kwargs))
     except BaseException as error:
         steering = turn.fail(error)
         if steering is None:
@@ -63,7 +71,7 @@ async def perform_coroutine(job: Job) -> None:
 
 
 class Performance:
-    """One attempt under way: its TaskResult, brought up to date as it ends."""
+    """One attempt under way; its TaskResult is made when somebody wants it."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -72,19 +80,35 @@ class Performance:
         base = imported_task(job.kind)
         if base is None:
             raise TaskNotRun(f"{job.kind!r} is not a Task.")
-        arguments_of(job.payload)
-        self.result: TaskResult = result_of(job, base, base.backend)
-        self.backend: BaseTaskBackend = backend_of(self.result.backend)
+        self.base = base
+        self.args, self.kwargs = arguments_of(job.payload)
         job.__dict__[ATTRIBUTE] = self
+
+    @cached_property
+    def result(self) -> TaskResult:
+        """The task's result as it was when the attempt began, until the attempt ends."""
+        return result_of(self.job, self.base, self.base.backend)
+
+    @cached_property
+    def backend(self) -> BaseTaskBackend:
+        return backend_of(alias_of(self.job, self.base.backend))
 
     @property
     def sender(self) -> type[BaseTaskBackend]:
         return type(self.backend)
 
+    def read_result(self) -> None:
+        """Make the result now: it may ask the database for earlier attempts."""
+        _ = self.result
+
+    def function(self) -> Callable[..., Any]:
+        """Return what Task.call would call, for a function that is no coroutine."""
+        return self.base.func if type(self.base).call is Task.call else self.result.task.call
+
     def arguments(self) -> list[Any]:
-        if self.result.task.takes_context:
-            return [TaskContext(task_result=self.result), *self.result.args]
-        return self.result.args
+        if self.base.takes_context:
+            return [TaskContext(task_result=self.result), *self.args]
+        return self.args
 
     def succeed(self, returned: Any) -> None:
         """Keep what the function returned, to be stored when the job is settled.
@@ -92,11 +116,16 @@ class Performance:
         Raises TypeError or ValueError for what cannot be stored as JSON.
         """
         self.has_returned = True
-        value = normalize_json(returned)
-        if not self.job.set_result(successful(self.job, value)):
+        self.value = None if returned is None else normalize_json(returned)
+        if not self.job.set_result(successful(self.job, self.value)):
             raise ValueError("Unsupported value: it cannot be stored as JSON.")
-        object.__setattr__(self.result, "_return_value", value)
-        self._end(compat.SUCCESSFUL)
+
+    def finished(self) -> TaskResult:
+        """Return the result of an attempt that ended the task."""
+        if self.error is None:
+            object.__setattr__(self.result, "_return_value", self.value)
+            self._end(compat.SUCCESSFUL)
+        return self.result
 
     def fail(self, error: BaseException) -> Steering | None:
         """Keep the failure; return what to raise instead, None to let the error pass.

@@ -4,11 +4,12 @@ import logging
 import sys
 from datetime import timedelta
 
+import pytest
 from django.test import TestCase, override_settings
 from django.utils import timezone
 
 from django_sqlqueue import execution
-from django_sqlqueue.backend import SqlQueueBackend
+from django_sqlqueue.backend import SqlQueueBackend, listening
 from django_sqlqueue.backend import exceptions as reasons
 from django_sqlqueue.exceptions import JobTimeout
 from django_sqlqueue.models import Job
@@ -426,3 +427,78 @@ class ReceiverTests(TestCase):
         good.refresh()
         bad.refresh()
         assert (good.status, bad.status) == (SUCCESSFUL, FAILED)
+
+
+class ListeningTests(TestCase):
+    """What nobody hears is not sent; whoever could hear it, does."""
+
+    def logged(self, level=logging.INFO):
+        return listening.is_logged(level)
+
+    def with_handler(self, handler, name=LOGGER):
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        self.addCleanup(logger.removeHandler, handler)
+
+    def setUp(self):
+        super().setUp()
+        # The test runner's own handlers hear everything.
+        root = logging.getLogger()
+        kept, root.handlers = root.handlers, []
+        self.addCleanup(setattr, root, "handlers", kept)
+
+    def test_in_production_the_frameworks_lines_reach_nobody_but_failures_do(self):
+        assert not self.logged()
+        assert self.logged(logging.ERROR)
+        assert not listening.is_heard(task_started, logging.INFO)
+
+    @override_settings(DEBUG=True)
+    def test_in_development_they_reach_the_console(self):
+        assert self.logged()
+
+    def test_a_handler_anywhere_on_the_way_hears_them(self):
+        for name in (LOGGER, "") if LOGGER == "django_tasks" else (LOGGER, "django", ""):
+            with self.subTest(logger=name):
+                handler = logging.NullHandler()
+                logging.getLogger(name).addHandler(handler)
+                assert self.logged()
+                logging.getLogger(name).removeHandler(handler)
+
+    def test_a_handler_for_worse_does_not(self):
+        self.with_handler(logging.NullHandler(level=logging.WARNING))
+        assert not self.logged()
+
+    def test_a_filter_that_is_not_known_counts_as_letting_through(self):
+        handler = logging.NullHandler()
+        handler.addFilter(lambda record: False)
+        self.with_handler(handler)
+        assert self.logged()
+
+    def test_a_monitor_that_sees_records_before_handlers_hears_them(self):
+        def seen(self, record):
+            return None
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(logging.Logger, "callHandlers", seen)
+            assert self.logged()
+
+    def test_a_receiver_hears_them(self):
+        def hear(sender, **kwargs):
+            return None
+
+        task_started.connect(hear)
+        self.addCleanup(task_started.disconnect, hear)
+        assert listening.is_heard(task_started, logging.INFO)
+        assert not listening.is_heard(task_finished, logging.INFO)
+
+    def test_what_nobody_hears_ends_alike(self):
+        good, bad = post.weigh.enqueue([1]), post.lose.enqueue("x")
+        looped = post.number_on_loop.enqueue()
+        with self.assertLogs(LOGGER, logging.ERROR):
+            run_jobs()
+        for result in (good, bad, looped):
+            result.refresh()
+        assert [result.status for result in (good, bad, looped)] == [
+            SUCCESSFUL, FAILED, SUCCESSFUL,
+        ]  # fmt: skip
+        assert good.return_value == {"parcels": 1, "grams": 1}
