@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connections
+from django.db import Error, connections
 
 from ...conf import settings
 from ...discovery import resolve
+from ...isolation import own_connections
 from ...models import Job
 from ...worker.loop import Runner
 from ...worker.options import WorkerOptions
@@ -165,8 +166,9 @@ def _end_process(code: int, after: float = 0.0) -> None:
 def _check_tables(alias: str) -> None:
     """Refuse to wait for ever for tables; where the database is away they cannot be missed yet."""
     try:
-        tables = connections[alias].introspection.table_names()
-    except DatabaseError:
+        with own_connections():
+            tables = connections[alias].introspection.table_names()
+    except Error:
         return
     if Job._meta.db_table not in tables:
         raise CommandError(f"The database {alias!r} has no table of jobs; run migrate first.")
