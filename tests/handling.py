@@ -14,7 +14,10 @@ from django_sqlqueue.testing import run_jobs
 KIND = "test.handled"
 
 # What stands here is no test case of its own: it is mixed into one.
-Base = SimpleTestCase if TYPE_CHECKING else object
+if TYPE_CHECKING:
+    Base = SimpleTestCase
+else:
+    Base = object
 
 
 class HandlingMixin(Base):

@@ -14,7 +14,11 @@ from tests.test_conf import WRONG
 
 def found(**settings: Any) -> list[Any]:
     with override_settings(SQLQUEUE=settings):
-        return [message for message in run_checks() if message.id.startswith("sqlqueue.")]
+        return ours()
+
+
+def ours() -> list[Any]:
+    return [message for message in run_checks() if str(message.id).startswith("sqlqueue.")]
 
 
 class ChecksTests(SimpleTestCase):
@@ -40,8 +44,7 @@ class ChecksTests(SimpleTestCase):
 
     def test_settings_that_are_no_dict_are_an_error(self):
         with override_settings(SQLQUEUE=["LEASE"]):
-            messages = [m for m in run_checks() if m.id.startswith("sqlqueue.")]
-        self.assertEqual([message.id for message in messages], ["sqlqueue.E001"])
+            self.assertEqual([message.id for message in ours()], ["sqlqueue.E001"])
 
     def test_a_schedule_that_can_never_run_is_an_error(self):
         for name, options in {

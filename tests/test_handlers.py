@@ -90,7 +90,7 @@ class RegistryTests(HandlingMixin, SimpleTestCase):
     def test_what_cannot_be_called_is_refused(self):
         for thing in (None, 5, "name"):
             with self.assertRaisesMessage(ImproperlyConfigured, "cannot be called"):
-                handler("test.nothing")(thing)  # type: ignore[arg-type]
+                handler("test.nothing")(thing)
 
     def test_wrong_options_are_refused_and_named(self):
         wrong: dict[str, list[Any]] = {

@@ -182,7 +182,7 @@ class EnqueueTests(TestCase):
             ("lease", lambda: objects.claim("runner", lease=-1)),
             ("lease", lambda: objects.claim("runner", lease=math.nan)),
             ("limit", lambda: objects.claim("runner", limit=0)),
-            ("limit", lambda: objects.claim("runner", limit=1.5)),  # type: ignore[arg-type]
+            ("limit", lambda: objects.claim("runner", limit=1.5)),
             ("kinds", lambda: objects.claim("runner", kinds="one.kind")),
             ("queues", lambda: objects.claim("runner", queues="mail")),
             ("now", lambda: objects.claim("runner", now=NAIVE)),
@@ -191,7 +191,7 @@ class EnqueueTests(TestCase):
             ("before", lambda: objects.cleanup(NAIVE)),
             ("statuses", lambda: objects.cleanup(NOW, statuses=["ready"])),
             ("uri", lambda: objects.for_uri("")),
-            ("uri", lambda: objects.for_uri(None)),  # type: ignore[arg-type]
+            ("uri", lambda: objects.for_uri(None)),
             ("uri", lambda: objects.cancel_for_uri("")),
             ("uri", lambda: objects.cancel_for_uri("a\x00")),
             ("limit", lambda: objects.detail(-1)),

@@ -101,7 +101,7 @@ class DurationTests(SimpleTestCase):
 
     def test_the_refusal_names_the_field(self):
         with self.assertRaisesMessage(InvalidJob, "lease must be a timedelta or a number"):
-            to_seconds("lease", "5")  # type: ignore[arg-type]
+            to_seconds("lease", "5")
 
     def test_clamp_keeps_a_wait_within_bounds(self):
         for value, seconds in ((-1.0, 0), (math.nan, 0), (math.inf, LONGEST), (7.5, 7.5)):

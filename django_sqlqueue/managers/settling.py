@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .. import occurrences, payloads, policy
@@ -58,9 +59,7 @@ class Settling(PinnedQuerySet):
                 check_instant("run_at", outcome.run_at)
         statuses: dict[int, str] = {}
         for batch in in_batches(pairs, len(pairs), _result_of):
-            statuses |= self.engine.retrying(
-                lambda batch=batch: self._settle(batch, now, lease_over)
-            )
+            statuses |= self.engine.retrying(partial(self._settle, batch, now, lease_over))
         if somebody_listens(self.model):
             announce(pairs, statuses, self.db)
         return statuses
