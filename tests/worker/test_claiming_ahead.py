@@ -34,7 +34,6 @@ class ChangingJobsTests(RunnerTestCase):
         super().setUp()
         self.gate = threading.Event()
         self.addCleanup(self.gate.set)
-        self.running = 0
         self.handle("t.short", lambda job: None)
         self.handle("t.long", lambda job: self.gate.wait(60) and None)
 
@@ -60,6 +59,15 @@ class ChangingJobsTests(RunnerTestCase):
         self.gate.set()
         wait_until(lambda: self.count("done") == 400, 60)
         self.assertEqual(set(Job.objects.values_list("attempts", flat=True)), {1})
+
+    def test_what_was_given_back_does_not_count_towards_max_jobs(self):
+        Job.objects.enqueue_many([*[("t.short", None)] * 300, *[("t.long", None)] * 100])
+        runner = self.start(threads=4, max_jobs=350)
+        wait_until(lambda: self.count("done") == 300, 60)
+        wait_until(lambda: self.count("running") == 4, 10)
+        self.gate.set()
+        self.assertTrue(runner.join(30))
+        self.assertEqual((self.count("done"), self.count("ready")), (350, 50))
 
     def test_what_was_claimed_ahead_is_given_back_by_a_stop(self):
         self.handle("t.medium", lambda job: time.sleep(0.01))

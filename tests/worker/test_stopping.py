@@ -72,6 +72,14 @@ class SignalTests(WorkerTestCase):
         self.wait_for("done", job)
         self.assertEqual((job.attempts, job.result), (1, {"pid": worker.pid}))
 
+    def test_a_signal_in_the_middle_of_claims_leaves_none_half_made(self):
+        Job.objects.enqueue_many(("worker.noop", None) for _ in range(20_000))
+        worker = self.start("--lease", "600")
+        wait_until(lambda: Job.objects.filter(status="done").exists())
+        self.end(worker)
+        found = set(Job.objects.values_list("status", "attempts").distinct())
+        self.assertEqual(found, {("ready", 0), ("done", 1)})
+
     def test_handlers_threads_that_go_on_do_not_keep_the_process(self):
         job = self.enqueue("worker.leaves_thread")
         worker = self.start()

@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from contextlib import suppress
+from unittest import mock
 
 import pytest
 from django.test import SimpleTestCase
@@ -71,6 +72,20 @@ class RaisedTests(RunnerTestCase):
         wait_until(lambda: self.count("done") + self.count("failed") == len(jobs), 60)
         self.assertEqual(set(Job.objects.values_list("last_error", flat=True)), {"", "timeout"})
         self.wait_for("done", *[self.enqueue("t.together") for _ in range(4)])
+
+    def test_one_that_comes_while_the_watch_is_being_finished_changes_no_outcome(self):
+        finish = Watch.finish
+
+        def finish_late(watch, by):
+            watch.interrupt()
+            return finish(watch, by)
+
+        self.handle("t.quick", lambda job: "in time", timeout=60)
+        jobs = [self.enqueue("t.quick") for _ in range(5)]
+        with mock.patch.object(Watch, "finish", finish_late):
+            self.start(threads=1)
+            self.wait_for("done", *jobs)
+        self.assertEqual({(job.result, job.attempts) for job in jobs}, {("in time", 1)})
 
 
 @pytest.mark.processes
