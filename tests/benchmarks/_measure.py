@@ -76,11 +76,16 @@ def interleaved(rounds: int, contenders: Sequence[Callable[[], float]]) -> list[
 
     The machine's other work then weighs on all of them alike.
     """
+    return [statistics.median(found) for found in turns(rounds, contenders)]
+
+
+def turns(rounds: int, contenders: Sequence[Callable[[], float]]) -> list[list[float]]:
+    """Call each in turn, `rounds` times; return all that each returned."""
     samples: list[list[float]] = [[] for _ in contenders]
     for _ in range(rounds):
         for found, contender in zip(samples, contenders, strict=True):
             found.append(contender())
-    return [statistics.median(found) for found in samples]
+    return samples
 
 
 class Report:
@@ -92,7 +97,7 @@ class Report:
 
     def line(self, name: str, figure: str, demand: str = "", met: bool = True) -> None:
         verdict = f"{demand:<28} {'ok' if met else 'MISSED'}" if demand else ""
-        print(f"  {name:<58} {figure:>24}   {verdict}".rstrip(), flush=True)
+        print(f"  {name:<48} {figure:>34}   {verdict}".rstrip(), flush=True)
         if not met:
             self.missed.append(name)
 

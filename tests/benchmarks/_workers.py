@@ -1,10 +1,12 @@
 """Real `runjobs` processes for a benchmark: started, waited for, stopped."""
 
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from django_sqlqueue.models import Worker
 
@@ -29,3 +31,12 @@ def wait_for(answer: Callable[[], bool], seconds: float = 300, step: float = 0.0
         if time.monotonic() > end:
             raise TimeoutError(f"not within {seconds} s: {answer}")
         time.sleep(step)
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor time that a process has had; 0 where the system does not tell."""
+    if not Path("/proc/self/stat").exists():
+        return 0.0
+    # Behind the name, which is in parentheses: the 12th and 13th are user and system time.
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

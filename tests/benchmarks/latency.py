@@ -16,7 +16,7 @@ from django.db import connection
 from django_sqlqueue.models import Job
 
 from ._measure import Report, empty_table, make_tables
-from ._workers import wait_for, workers
+from ._workers import processor_seconds, wait_for, workers
 
 SAMPLES = 60
 IDLE_SECONDS = 30
@@ -68,12 +68,6 @@ def idle_cost(report: Report, pid: int) -> None:
     resident = resident_megabytes(pid)
     demand = f"under {RSS_MEGABYTES} MB"
     report.line("  its memory", f"{resident:.0f} MB", demand, resident < RSS_MEGABYTES)
-
-
-def processor_seconds(pid: int) -> float:
-    # Behind the name, which is in parentheses: the 12th and 13th are user and system time.
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident_megabytes(pid: int) -> float:
