@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.contrib.admin.widgets import AdminSplitDateTime, AdminTextInputWidget
+from django.contrib.admin.widgets import AdminTextInputWidget
 from django.utils.translation import gettext_lazy as _
 
 from ..exceptions import InvalidJob
@@ -49,9 +49,9 @@ class ScheduleForm(forms.ModelForm):
         choices=[(name, MISSED_WORDS[name]) for name in MISSED],
         help_text=_("What is done for occurrences that were missed."),
     )
-    first = forms.SplitDateTimeField(
+    first = forms.DateTimeField(
         required=False,
-        widget=AdminSplitDateTime,
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
         label=_("First due"),
         help_text=_("Empty: at once, or at the next match of a cron expression."),
     )

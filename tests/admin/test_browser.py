@@ -155,7 +155,8 @@ class Walks(BrowserTestCase):
         self.page.get_by_label("Select all objects on this page for an action").check()
         self.page.get_by_role("button", name="Select all jobs that match, on every page").click()
         self.page.locator("select[name=action]").select_option("cancel")
-        self.press("Run")
+        with self.page.expect_navigation():
+            self.page.locator("button[name=index]").first.click()
         with mock.patch.object(walks, "BATCH", 50), mock.patch.object(walks, "SECONDS", 0):
             self.page.get_by_role("button", name="Cancel", exact=True).click()
             self.sees("130 jobs cancelled")

@@ -57,9 +57,9 @@ class Schedules(AdminTestCase):
     def form(self, **values):
         return {
             "name": "nightly", "kind": "testapp.noop", "payload": "", "every_0": "",
-            "every_1": "m", "cron": "", "timezone": "", "missed": "once", "first_0": "",
-            "first_1": "", "queue": "", "priority": "", "max_attempts": "", "ref": "",
-            "lifetime_0": "", "lifetime_1": "m",
+            "every_1": "m", "cron": "", "timezone": "", "missed": "once", "first": "",
+            "queue": "", "priority": "", "max_attempts": "", "ref": "", "lifetime_0": "",
+            "lifetime_1": "m",
         } | values  # fmt: skip
 
     def change_url(self, job):
@@ -110,6 +110,10 @@ class Schedules(AdminTestCase):
         self.client.post(self.change_url(job), data)
         after = Job.objects.get()
         self.assertEqual((after.due_at, after.deadline), (job.due_at, job.deadline))
+
+    def test_the_first_due_time_is_taken_in_the_projects_time_zone(self):
+        self.client.post(ADD, self.form(every_0="5", first="2030-05-01T10:30"))
+        self.assertEqual(str(Job.objects.get().due_at), "2030-05-01 10:30:00+00:00")
 
     def test_they_are_paused_resumed_run_and_ended(self):
         job = Job.objects.schedule("nightly", "testapp.noop", cron="0 3 1 1 *")
