@@ -77,7 +77,7 @@ def _replace_if_broken(connection: Any) -> None:
     # requests whose end would close it.
     if connection.settings_dict["CONN_MAX_AGE"]:
         connection.close_if_unusable_or_obsolete()
-    elif connection.errors_occurred:
+    elif connection.errors_occurred and connection.connection is not None:
         if connection.is_usable():
             connection.errors_occurred = False
         else:
@@ -118,6 +118,7 @@ def check_before_use() -> None:
 
     That holds from now on, also for a handler that comes back to its connection after a while.
     """
+    connection: Any
     for connection in connections.all():
         if "_sqlqueue_used_at" not in connection.__dict__:
             connection._sqlqueue_used_at, connection._sqlqueue_seen = 0.0, None

@@ -68,8 +68,10 @@ class LongDrainTests(FaultTestCase):
         self.assertEqual(self.count("done"), number)
         paces = [number / 10 / (b - a) for a, b in itertools.pairwise(marks)]
         print("jobs/s by tenths:", *map(round, paces))
-        print(f"megabytes: {sizes[0]:.0f} at first, {sizes[-1]:.0f} at last")
-        self.assertLess(sizes[-1] - sizes[0], 20)
+        print("megabytes by tenths:", *map(round, sizes))
+        # The drivers keep so many prepared statements, which are all there after a while.
+        self.assertLess(sizes[-1] - sizes[len(sizes) // 2], 15)
+        self.assertLess(sizes[-1] - sizes[0], 50)
         self.assertGreater(min(paces[1:9]), max(paces[1:9]) / 4)
 
     def wait_for_left(self, left: int) -> None:
