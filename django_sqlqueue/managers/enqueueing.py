@@ -71,16 +71,18 @@ class Enqueueing(PinnedQuerySet):
         )  # fmt: skip
         self._check_size([row])
         engine = self.engine
-        inserted = engine.retrying(lambda: engine.insert(COLUMNS, [row], None, DECIDED))
+        inserted: Any = engine.retrying(lambda: engine.insert(COLUMNS, [row], None, DECIDED))
         if not inserted:
             return None
         self.wake_workers()
         return self._new_job(row, inserted[0])
 
     def _new_job(self, row: tuple[Any, ...], decided: Sequence[Any]) -> Job:
-        known = dict(zip(COLUMNS + DECIDED, (*row, *decided), strict=True))
-        defaults = _defaults(self.model)
-        return self.from_rows([[known.get(name, defaults[name]) for name in self.columns]])[0]
+        defaults, positions = _layout(self.model)
+        values = list(defaults)
+        for position, value in zip(positions, (*row, *decided), strict=True):
+            values[position] = value
+        return self.from_rows([values])[0]
 
     def enqueue_many(self, jobs: Iterable[NewJob | tuple[str, Any]]) -> int:
         """Insert jobs and return how many; those whose key a live job holds are left out.
@@ -146,10 +148,12 @@ class Enqueueing(PinnedQuerySet):
 
 
 @cache
-def _defaults(model: Any) -> dict[str, Any]:
-    """Return what each column of a new row holds where nothing else is said."""
-    defaults = {field.column: field.db_default for field in model._meta.concrete_fields}
-    return {name: None if value is NOT_PROVIDED else value for name, value in defaults.items()}
+def _layout(model: Any) -> tuple[list[Any], list[int]]:
+    """Return what the columns of a new row hold by default, and where the others stand."""
+    fields = model._meta.concrete_fields
+    defaults = [None if field.db_default is NOT_PROVIDED else field.db_default for field in fields]
+    columns = [field.column for field in fields]
+    return defaults, [columns.index(name) for name in COLUMNS + DECIDED]
 
 
 def _lock_order(row: tuple[Any, ...]) -> tuple[str, str]:
