@@ -17,6 +17,7 @@ from django.utils.translation import ngettext
 from .engines.base import as_attribute, as_aware
 from .lifecycle import CANCELLED, DONE, FAILED, READY, RUNNING
 from .managers.adjusting import PAUSED_UNTIL
+from .managers.base import with_status
 from .models import Job, PausedQueue, Worker
 
 ALIVE_WITHIN = timedelta(minutes=1)
@@ -161,7 +162,8 @@ def _behind(job: Job, now: datetime) -> Explanation | None:
         | Q(priority=job.priority, run_at__lt=job.run_at)
         | Q(priority=job.priority, run_at=job.run_at, pk__lt=job.pk)
     )
-    due: Any = Job.objects.using(job._state.db).filter(before, status=READY, run_at__lte=now)
+    ready: Any = Job.objects.using(job._state.db).filter(with_status(READY))
+    due = ready.filter(before, run_at__lte=now)
     due = due.exclude(pk=job.pk).exclude(queue__in=list(PausedQueue.objects.paused()))
     ahead = due.count_up_to(MOST_COUNTED)
     if not ahead:

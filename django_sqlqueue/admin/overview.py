@@ -18,7 +18,7 @@ from ..conf import settings
 from ..engines.base import as_attribute
 from ..explanation import alive_workers
 from ..lifecycle import DONE, FAILED, RUNNING, STATUSES
-from ..managers.base import spelled_out
+from ..managers.base import with_status
 from ..managers.measuring import CAP, Failures
 from ..models import Job, PausedQueue, Worker
 from . import charts, shown
@@ -187,7 +187,7 @@ def _queues(now: datetime, workers: Iterable[Worker]) -> list[QueueLine]:
         line(waiting.queue).waiting = number(waiting.count)
         if waiting.oldest is not None and waiting.oldest <= now:
             line(waiting.queue).oldest = shown.span(waiting.oldest, now)
-    for queue, count in Job.objects.filter(status__in=spelled_out(RUNNING)).count_by("queue"):
+    for queue, count in Job.objects.filter(with_status(RUNNING)).count_by("queue"):
         line(queue).running = count
     failed = Job.objects.filter(status=FAILED, finished_at__isnull=False)
     for queue, count in failed.count_by("queue"):

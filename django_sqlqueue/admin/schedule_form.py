@@ -82,8 +82,7 @@ class ScheduleForm(forms.ModelForm):
         self.initial.update(
             {"payload": payload, "every": row.interval, "max_attempts": row.max_attempts}
         )
-        if row.deadline is not None and row.due_at is not None:
-            self.initial["lifetime"] = row.deadline - row.due_at
+        self.initial["lifetime"] = row.lifetime
 
     def clean(self) -> dict[str, Any]:
         """Go through schedule(), which alone knows what is right, inside the admin's transaction.

@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy
 from ..engines.base import as_aware
 from ..explanation import ALIVE_WITHIN
 from ..lifecycle import RUNNING
-from ..managers.base import spelled_out
+from ..managers.base import with_status
 from ..models import Job, Worker
 from . import shown
 from .job_page import job_url
@@ -34,7 +34,7 @@ class WorkerChangeList(ChangeList):
         workers: list[Any] = list(self.result_list)
         now = Job.objects.all().engine.now()
         running = Job.objects.filter(
-            status__in=spelled_out(RUNNING), lease_owner__in=[worker.runner for worker in workers]
+            with_status(RUNNING), lease_owner__in=[worker.runner for worker in workers]
         ).only("pk", "kind", "started_at", "lease_owner")
         held = defaultdict(list)
         for job in running.order_by("started_at")[:1000]:

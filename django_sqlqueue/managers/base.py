@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from django.db import connections, models, router
+from django.db.models import Q
 from django.db.models.expressions import RawSQL
 
 from ..conf import settings
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 class PinnedQuerySet(models.QuerySet):
     """A queryset that reads where it writes: a replica may not know of a job yet."""
+
+    model: Any
+    _db: str | None
+    _hints: dict[str, Any]
 
     @property
     def db(self) -> str:
@@ -38,7 +43,7 @@ class PinnedQuerySet(models.QuerySet):
         """Return the live jobs; filter them by kind and live_key, which an index holds."""
         column = f"{self.model._meta.db_table}.{self.engine.live_key_column}"
         key = RawSQL(column, (), output_field=models.CharField())
-        return self.alias(live_key=key).filter(status__in=spelled_out(*LIVE))
+        return self.alias(live_key=key).filter(with_status(*LIVE))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -95,13 +100,14 @@ def _converter(field: Any, connection: Any) -> Callable[[Any], Any] | None:
     return convert
 
 
-def spelled_out(*statuses: str) -> list[RawSQL]:
-    """Return statuses as they stand in the conditions of the indexes.
+def with_status(*statuses: str) -> Q:
+    """Return the condition that a job has one of these statuses, as the indexes spell it.
 
-    Not every engine sees through a parameter that a condition is that of a partial index: it
-    walks the whole table then.
+    Not every engine sees through a parameter, or a list of one, that a condition is that of a
+    partial index: it walks the whole table then.
     """
-    return [RawSQL(f"'{status}'", ()) for status in statuses]
+    literals = [RawSQL(f"'{status}'", ()) for status in statuses]
+    return Q(status=literals[0]) if len(literals) == 1 else Q(status__in=literals)
 
 
 def in_batches(

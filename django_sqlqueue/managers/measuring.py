@@ -13,7 +13,7 @@ from django.db.models import Q, Value
 
 from ..engines.base import as_aware
 from ..lifecycle import FAILED, READY, SETTLED, STATUSES
-from .base import PinnedQuerySet, spelled_out
+from .base import PinnedQuerySet, with_status
 
 CAP = 100_000
 """No figure looks at more rows than this; one that would is told as "at least"."""
@@ -140,7 +140,7 @@ def _status(status: str) -> Q:
     """Return a condition that the index of the settled, ready or running rows can answer."""
     if status in SETTLED:
         return Q(status=status, finished_at__isnull=False)
-    return Q(status__in=spelled_out(status))
+    return with_status(status)
 
 
 def _compiled(rows: Any, alias: str) -> tuple[str, tuple[Any, ...]]:

@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from django.db import models
 from django.db.models import Count
+from django.db.models.expressions import RawSQL
 
 from ..engines.base import as_aware
 from ..lifecycle import FAILED, LIVE, STATUSES
 from ..newjob import check_text, check_whole
-from .base import PinnedQuerySet, spelled_out
+from .base import PinnedQuerySet, with_status
 
 if TYPE_CHECKING:
     from ..models import Job
@@ -35,7 +37,7 @@ class Reading(PinnedQuerySet):
         return self.live_by_key().filter(kind=kind, live_key=dedup_key).first()
 
     def count_live(self, kind: str) -> int:
-        return self.filter(kind=kind, status__in=spelled_out(*LIVE)).count()
+        return self.filter(with_status(*LIVE), kind=kind).count()
 
     def count_for_kind(self, kind: str) -> int:
         return self.filter(kind=kind).count()
@@ -43,6 +45,12 @@ class Reading(PinnedQuerySet):
     def for_ref(self, ref: str) -> Any:
         """Return the jobs that are about `ref`."""
         return self.filter(ref=check_text("ref", ref)).exclude(ref="")
+
+    def for_uri(self, uri: str) -> Any:
+        """Return the jobs whose payload's `uri` is this one or lies below it (`uri + "/" + …`)."""
+        condition, params = self.engine.uri_matches(check_text("uri", uri))
+        matches = RawSQL(condition, params, output_field=models.BooleanField())
+        return self.filter(matches)
 
     def count_for_uri(self, uri: str, statuses: Iterable[str] = STATUSES) -> int:
         """Return how many jobs of for_uri have one of these statuses."""
@@ -63,7 +71,7 @@ class Reading(PinnedQuerySet):
         """Return the age of the oldest waiting job, the newest failures, and their reasons."""
         limit = check_whole("limit", limit, 0, 10_000)
         failed = self.filter(status=FAILED)
-        newest = failed.order_by("-finished_at", "-pk")[:limit]
+        newest: Any = failed.order_by("-finished_at", "-pk")[:limit]
         reasons = failed.order_by().values_list("last_error").annotate(Count("pk"))
         return QueueDetail(self.oldest_pending_ms(), tuple(newest), dict(reasons))
 
