@@ -21,7 +21,7 @@ class LiveKeyConstraint(models.UniqueConstraint):
 
     def _check(self, model: Any, connection: Any) -> list[Any]:
         # Django 5.2 asks the same under this name.
-        return _without_warning(super()._check(model, connection))
+        return _without_warning(super()._check(model, connection))  # type: ignore[misc]
 
     def constraint_sql(self, model: Any, schema_editor: Any) -> Any:
         own = self._own_sql(model, schema_editor)

@@ -42,7 +42,8 @@ def attempt(job: Job, now: datetime | None = None) -> Outcome | None:
             return found
         with isolated():
             if options_of(job.kind).atomic:
-                return _call_atomically(found, job, now)
+                _call_atomically(found, job, now)
+                return None
             returned = _call(found, job)
             return None if _ended_by_handler(job) else _completed(job, returned)
     except ClaimLost:
@@ -108,7 +109,7 @@ def table_of(job: Job) -> Any:
 
 def _before(job: Job) -> Handler | Outcome:
     """Return the handler, or the outcome of a job that must not be run."""
-    if job.deadline is not None and as_aware(job.started_at) > as_aware(job.deadline):
+    if job.deadline is not None and _claimed_at(job) > as_aware(job.deadline):
         return Outcome(move="abandon", reason=policy.DEADLINE_PASSED)
     if isinstance(job.payload, DamagedJSON):
         return Outcome(move="abandon", reason=policy.DAMAGED_PAYLOAD)
@@ -118,11 +119,15 @@ def _before(job: Job) -> Handler | Outcome:
     return found if job.name is None else _not_to_run(job) or found
 
 
+def _claimed_at(job: Job) -> datetime:
+    return as_aware(job.started_at or job.run_at)
+
+
 def _not_to_run(job: Job) -> Outcome | None:
     """Return the outcome of an occurrence that the schedule passes over, or that must wait."""
     if not job.cron and job.interval is None:
         return None
-    due_at, started_at = as_aware(job.due_at or job.run_at), as_aware(job.started_at)
+    due_at, started_at = as_aware(job.due_at or job.run_at), _claimed_at(job)
     try:
         missed = occurrences.is_missed(occurrences.rhythm_of(job), due_at, started_at)
     except Exception as error:
@@ -151,7 +156,7 @@ async def _await(value: Any) -> Any:
 
 def _call_atomically(found: Handler, job: Job, now: datetime | None) -> None:
     """Run an atomic handler: its effects and the completion commit together or not at all."""
-    connection = connections[job._state.db]
+    connection = connections[table_of(job).db]
     job.__dict__["_in_atomic_handler"] = True
     try:
         with engine_for(connection).transaction():

@@ -71,5 +71,5 @@ class ServerClock(models.Func):
     arity = 0
     output_field = models.DateTimeField()
 
-    def as_sql(self, compiler: Any, connection: Any, **extra: Any) -> tuple[str, list[Any]]:
+    def as_sql(self, compiler: Any, connection: Any, *args: Any, **extra: Any) -> Any:
         return engine_for(connection).clock, []

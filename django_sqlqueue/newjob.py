@@ -83,11 +83,10 @@ def check_instant(field: str, value: Any) -> datetime:
         hint = " (use delay for a time from now)" if isinstance(value, timedelta) else ""
         hint = " (a date names no hour)" if isinstance(value, date) else hint
         raise InvalidJob(field, f"must be a datetime, not {type(value).__name__}{hint}.")
-    if timezone.is_naive(value):
-        if django_settings.USE_TZ:
-            raise InvalidJob(
-                field, "is naive while USE_TZ is True; give it a time zone, as timezone.now() has."
-            )
+    if timezone.is_naive(value) and django_settings.USE_TZ:
+        raise InvalidJob(
+            field, "is naive while USE_TZ is True; give it a time zone, as timezone.now() has."
+        )
     try:
         if timezone.is_naive(value):
             value = timezone.make_aware(value, timezone.get_default_timezone())

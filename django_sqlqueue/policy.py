@@ -176,10 +176,10 @@ def _advance(job: Any, outcome: Outcome, following: Occurrence) -> Settlement:
 
 
 def _deadline_of(schedule: Any, due_at: datetime | None) -> datetime | None:
-    """Return the deadline of a schedule's occurrence at `due_at`: as long after it as before."""
-    if due_at is None or schedule.deadline is None or schedule.due_at is None:
+    """Return the deadline of a schedule's occurrence at `due_at`."""
+    if due_at is None or schedule.lifetime is None:
         return None
-    deadline: datetime = due_at + (schedule.deadline - schedule.due_at)
+    deadline: datetime = due_at + schedule.lifetime
     return deadline
 
 

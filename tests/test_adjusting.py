@@ -54,6 +54,20 @@ class RunNow(TestCase):
         self.assertEqual((planned - job.due_at) % HOUR, timedelta(0))
         self.assertEqual(job.missed_count, 0)
 
+    def test_an_extra_run_has_a_deadline_of_its_own_and_the_planned_one_keeps_its(self):
+        planned = timezone.now() + timedelta(minutes=50)
+        job = Job.objects.schedule(
+            "nightly", "testapp.noop", every=HOUR, run_at=planned, deadline=timedelta(minutes=5)
+        )
+        for _ in range(3):
+            Job.objects.filter(pk=job.pk).run_now()
+            (extra,) = Job.objects.claim("runner")
+            self.assertGreater(extra.deadline, timezone.now() + timedelta(minutes=4))
+            self.assertTrue(extra.complete())
+            later = again(job)
+            self.assertEqual(later.due_at, job.due_at)
+            self.assertEqual(later.deadline, job.deadline)
+
     def test_a_cron_schedule_goes_on_with_its_next_match(self):
         job = Job.objects.schedule("yearly", "testapp.noop", cron="0 0 1 1 *", timezone="UTC")
         planned = job.due_at

@@ -30,6 +30,7 @@ class AJob:
     name: str | None = None
     last_error: str = "the last one"
     deadline: datetime | None = None
+    lifetime: timedelta | None = None
     due_at: datetime | None = None
 
 
@@ -178,7 +179,7 @@ class SettlementTests(SimpleTestCase):
             self.assertEqual((found.move.name, found.due_at), (move, None))
 
     def test_the_deadline_of_a_schedule_moves_with_it(self):
-        job = AJob(name="hourly", due_at=DUE, deadline=DUE + timedelta(minutes=5))
+        job = AJob(name="hourly", due_at=DUE, lifetime=timedelta(minutes=5))
         following = Occurrence(DUE + timedelta(hours=1))
         found: Any = policy.settlement(job, Outcome(move="complete"), following)
         self.assertEqual(found.deadline, DUE + timedelta(minutes=65))

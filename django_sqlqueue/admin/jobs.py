@@ -30,7 +30,7 @@ class JobAdmin(Columns, ReadOnlyAdmin):
     list_per_page = 50
     search_fields = ("id", "ref", "dedup_key", "kind")
     search_help_text = gettext_lazy(
-        "An id, a ref or a dedup key in full; if nothing has it, the beginning of a kind."
+        "An id or a ref in full; where nothing has it, a dedup key, or the beginning of a kind."
     )
     sortable_by = ()
     ordering = ("-id",)

@@ -76,20 +76,20 @@ class JobChangeList(ChangeList):
 
 
 def search(jobs: Any, term: str) -> Any:
-    """Return the jobs of this id, ref or key; where there is none, those whose kind begins so."""
+    """Return the jobs of this id or ref; where there is none, of this key, or kinds that begin so.
+
+    Ids and refs have an index; only what they do not know is looked for in the whole table.
+    """
     term = term.strip()
     if not term:
         return jobs
-    values = [Q(ref=term) & ~Q(ref=""), Q(dedup_key=term)]
+    indexed = Q(ref=term) & ~Q(ref="")
     if term.isascii() and term.isdigit() and len(term) <= LONGEST_ID:
-        values.append(Q(pk=int(term)))
-    hits = [value for value in values if jobs.filter(value).exists()]
-    if not hits:
-        return jobs.filter(kind__startswith=term)
-    found = Q()
-    for hit in hits:
-        found |= hit
-    return jobs.filter(found)
+        indexed |= Q(pk=int(term))
+    for condition in (indexed, Q(dedup_key=term)):
+        if jobs.filter(condition).exists():
+            return jobs.filter(condition)
+    return jobs.filter(kind__startswith=term)
 
 
 class Columns:

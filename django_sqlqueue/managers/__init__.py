@@ -1,4 +1,4 @@
-"""Every write to a job row, as verbs of Job.objects; each takes effect on the manager's database."""
+"""Every write to a job row, as verbs of Job.objects; each acts on the manager's database."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from .reading import QueueDetail, Reading
 from .scheduling import Scheduling
 
 
-class JobQuerySet(Scheduling, Claiming, Adjusting, Measuring, Reading):
+class JobQuerySet(  # type: ignore[override]
+    Scheduling, Claiming, Adjusting, Measuring, Reading
+):
     """The verbs, one file for each concern; Job.objects and Job.objects.using(alias) have them."""
 
 

@@ -23,7 +23,7 @@ PAUSED_UNTIL = LATEST
 """The run_at of a paused schedule; its due_at keeps the place in its rhythm."""
 
 
-class Adjusting(Enqueueing, Operating):
+class Adjusting(Enqueueing, Operating):  # type: ignore[override]
     def run_now(self) -> int:
         """Let ready jobs that wait for their time be due at once; return how many.
 
@@ -127,7 +127,10 @@ class Adjusting(Enqueueing, Operating):
         for job in schedules:
             unmoved = waiting.filter(pk=job.pk, run_at=job.run_at)
             moved += unmoved.update(
-                run_at=ServerClock(), due_at=_extra_due(job, now), updated_at=ServerClock()
+                run_at=ServerClock(),
+                due_at=_extra_due(job, now),
+                deadline=None if job.lifetime is None else now + job.lifetime,
+                updated_at=ServerClock(),
             )
         return moved
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Min
@@ -107,7 +108,7 @@ class Claiming(Settling):
         held: set[int] = set()
         for start in range(0, len(claims), BATCH):
             batch = claims[start : start + BATCH]
-            held |= engine.retrying(lambda batch=batch: engine.renew(batch, seconds, now))
+            held |= engine.retrying(partial(engine.renew, batch, seconds, now))
         return held
 
     def reclaim_expired(self, now: datetime | None = None) -> int:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from django.db import IntegrityError, models, transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Case, F, Q, Value, When
-from django.db.models.expressions import RawSQL
 
 from ..durations import Seconds, to_seconds
 from ..exceptions import InvalidJob
 from ..fields import ExactCharField, InstantField, ServerClock
 from ..lifecycle import CANCELLED, LIVE, READY, SETTLED
-from ..newjob import check_instant, check_text
+from ..newjob import check_instant
 from ..policy import Outcome
 from .announcing import announce, somebody_listens
 from .base import PinnedQuerySet, in_batches
@@ -63,16 +63,9 @@ class Operating(PinnedQuerySet):
         while done != batches and (
             ids := list(old.order_by("finished_at").values_list("pk", flat=True)[:BATCH])
         ):
-            doomed = old.filter(pk__in=ids)
-            deleted += self.engine.retrying(lambda doomed=doomed: self._delete(doomed))
+            deleted += self.engine.retrying(partial(self._delete, old.filter(pk__in=ids)))
             done += 1
         return deleted
-
-    def for_uri(self, uri: str) -> Any:
-        """Return the jobs whose payload's `uri` is this one or lies below it (`uri + "/" + …`)."""
-        condition, params = self.engine.uri_matches(check_text("uri", uri))
-        matches = RawSQL(condition, params, output_field=models.BooleanField())
-        return self.filter(matches)
 
     def cancel_for_uri(self, uri: str) -> int:
         """Delete the jobs of for_uri, whatever their status, in the caller's transaction.
@@ -155,7 +148,7 @@ class Operating(PinnedQuerySet):
 
     def _requeue_apart(self, ids: Sequence[int], run_at: Any) -> int:
         retrying = self.engine.retrying
-        return sum(retrying(lambda pk=pk: self._requeue_alone(pk, run_at)) for pk in ids)
+        return sum(retrying(partial(self._requeue_alone, pk, run_at)) for pk in ids)
 
     def _requeue_alone(self, pk: int, run_at: Any) -> int:
         try:
@@ -180,7 +173,7 @@ class Operating(PinnedQuerySet):
 
     def _delete(self, doomed: Any) -> int:
         """Delete jobs with their history; the rows are locked first, lowest id first."""
-        history = self.model._meta.get_field("history").related_model
+        history: Any = self.model._meta.get_field("history").related_model
         with self.engine.unit():
             locked = doomed.select_for_update().order_by("pk").values_list("pk", flat=True)
             deleted = 0

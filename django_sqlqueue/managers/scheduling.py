@@ -51,8 +51,10 @@ class Scheduling(Enqueueing):
         where the rhythm did not change; while an occurrence runs it takes effect at its end.
         Raises InvalidJob for bad input, before any SQL.
         """
-        rhythm = {"every": every, "cron": cron, "timezone": timezone, "missed": missed}
-        wanted = columns_of(name, kind, payload=payload, **rhythm, **options)
+        wanted = columns_of(
+            name, kind, every=every, cron=cron, timezone=timezone, payload=payload, missed=missed,
+            **options,
+        )  # fmt: skip
         return self._store({**wanted, "declared": False}, run_at, options.get("deadline"))
 
     def declare(
@@ -121,6 +123,7 @@ class Scheduling(Enqueueing):
         else:
             due_at = as_aware(present.due_at or present.run_at)
             changes["deadline"] = None if lifetime is None else due_at + lifetime
+            changes["lifetime"] = lifetime
         named.filter(status__in=(*LIVE, *SETTLED)).update(**changes)
         return present.pk
 
@@ -163,6 +166,7 @@ def _due(due_at: datetime, lifetime: timedelta | None) -> dict[str, Any]:
         "run_at": due_at,
         "due_at": due_at,
         "deadline": None if lifetime is None else due_at + lifetime,
+        "lifetime": lifetime,
     }
 
 

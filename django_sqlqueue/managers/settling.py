@@ -18,7 +18,7 @@ from ..kinds import backoff_of
 from ..lifecycle import CANCELLED, MOVES, RUNNING
 from ..newjob import check_instant
 from ..policy import Outcome, Settlement
-from ..reasons import class_path, storable
+from ..reasons import class_path, one_line, storable
 from .announcing import announce, somebody_listens
 from .base import PinnedQuerySet, in_batches
 
@@ -91,7 +91,7 @@ class Settling(PinnedQuerySet):
         Their rows stay locked until the claims are ended: a change comes before or after.
         """
         table = self.model.objects.using(self.db).filter(pk__in=[job.pk for job in jobs])
-        rhythms = table.only("interval", "cron", "timezone", "missed", "deadline")
+        rhythms = table.only("interval", "cron", "timezone", "missed", "lifetime")
         return {schedule.pk: schedule for schedule in rhythms.order_by("pk").select_for_update()}
 
     def _ending(
@@ -99,7 +99,7 @@ class Settling(PinnedQuerySet):
     ) -> Ended:
         following = None
         if schedule is not None:
-            job.deadline = schedule.deadline
+            job.lifetime = schedule.lifetime
             if outcome.move != "reschedule":
                 following = self._following(job, outcome, schedule, now)
         return job, outcome, policy.settlement(job, outcome, following)
@@ -206,7 +206,7 @@ class Settling(PinnedQuerySet):
     def _keep_history(
         self, endings: list[Ended], statuses: dict[int, str], now: datetime | None
     ) -> None:
-        attempt = self.model._meta.get_field("history").related_model
+        attempt: Any = self.model._meta.get_field("history").related_model
         rows = []
         for job, outcome, item in endings:
             if job.id in statuses and self._is_kept(job, outcome, item):
@@ -247,7 +247,7 @@ def _attempt(model: Any, job: Job, outcome: Outcome, name: str, now: datetime | 
         started_at=job.started_at,
         ended_at=ServerClock() if now is None else now,
         outcome=name,
-        reason=policy.one_line(outcome.reason or ""),
+        reason=one_line(outcome.reason or ""),
         traceback=outcome.traceback,
     )
 

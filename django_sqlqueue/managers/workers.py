@@ -30,7 +30,7 @@ class WorkerQuerySet(PinnedQuerySet):
         return self.filter(Q(last_seen_at__lt=self.engine.now() - FORGOTTEN)).delete()[0]
 
     def seconds_since_last_sign(self) -> float | None:
-        """Return how long no worker has shown itself, by the database's clock; None: there is none."""
+        """Return how long ago the last sign of any worker was; None where there is none."""
         seen = self.aggregate(last=Max("last_seen_at"))["last"]
         if seen is None:
             return None

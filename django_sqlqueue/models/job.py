@@ -147,11 +147,14 @@ class Job(models.Model):
         db_default=None,
         help_text=_("The due time of the present occurrence, which retries do not move."),
     )
-    cancel_requested_at = InstantField(
+    lifetime = models.DurationField(
         null=True,
         blank=True,
         db_default=None,
-        help_text=_("When it was asked to stop."),
+        help_text=_("The time from a due time of a schedule to its deadline."),
+    )
+    cancel_requested_at = InstantField(
+        null=True, blank=True, db_default=None, help_text=_("When it was asked to stop.")
     )
     created_at = InstantField(db_default=ServerClock(), help_text=_("When it was enqueued."))
     updated_at = InstantField(db_default=ServerClock(), help_text=_("When it last moved."))

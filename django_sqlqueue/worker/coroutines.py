@@ -85,7 +85,7 @@ class Coroutines(threading.Thread):
         if counts:
             self._attempts.end(job, outcome, started)
 
-    async def _attempt(self, job: Job) -> tuple[Outcome, bool]:
+    async def _attempt(self, job: Job) -> tuple[Outcome | None, bool]:
         """Return the outcome of the attempt, and whether it still counts."""
         children: set[asyncio.Task[Any]] = set()
         _children.set(children)

@@ -54,13 +54,55 @@ class OwnServer:
             f"INSERT INTO django_sqlqueue_job (kind, payload) VALUES ('{kind}', '{payload}')"
         )
 
+    def forget_jobs(self) -> None:
+        """Be as a test wants to find it: running, writable and without jobs."""
+        self.start()
+        self.allow_writes()
+        for table in ("attempt", "job", "worker"):
+            self.query(f"DELETE FROM django_sqlqueue_{table}")
+
     def stats(self) -> dict[str, int]:
         return dict(self.query("SELECT status, count(*) FROM django_sqlqueue_job GROUP BY status"))
 
 
-class OwnPostgres(OwnServer):
+class EncryptedPostgresServer(PostgresServer):
+    """Reached by TCP, with a certificate of its own."""
+
     def __init__(self) -> None:
-        self._server = PostgresServer()
+        super().__init__()
+        self.port = free_port()
+        options = [each for each in self.OPTIONS if not each.startswith("listen_addresses")]
+        self.OPTIONS = (*options, "listen_addresses=127.0.0.1", f"port={self.port}", "ssl=on")
+        key, certificate = self.data / "server.key", self.data / "server.crt"
+        try:
+            subprocess.run(
+                ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+                 "-subj", "/CN=localhost", "-keyout", key, "-out", certificate],
+                check=True, capture_output=True,
+            )  # fmt: skip
+        except (OSError, subprocess.CalledProcessError) as error:
+            self.remove()
+            raise Unavailable(f"openssl made no certificate: {error}") from error
+        for path in (key, certificate):
+            path.chmod(0o600)
+            if self._account:
+                os.chown(path, self._account["user"], self._account["group"])
+
+    def url(self, name: str) -> str:
+        return f"postgres://postgres@127.0.0.1:{self.port}/{name}?sslmode=require"
+
+    def _connect(self) -> Any:
+        import psycopg
+
+        return psycopg.connect(
+            f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres sslmode=require",
+            autocommit=True,
+        )
+
+
+class OwnPostgres(OwnServer):
+    def __init__(self, server: PostgresServer | None = None) -> None:
+        self._server = server or PostgresServer()
         self._server.start()
         self._server.create_database("own")
 
@@ -71,10 +113,15 @@ class OwnPostgres(OwnServer):
         import psycopg
 
         with psycopg.connect(
-            host=str(self._server.folder), user="postgres", dbname="own", autocommit=True
-        ) as own:
+            host=str(self._server.folder), port=self._server_port, user="postgres", dbname="own",
+            autocommit=True,
+        ) as own:  # fmt: skip
             done = own.execute(sql)
             return done.fetchall() if done.description else []
+
+    @property
+    def _server_port(self) -> int:
+        return getattr(self._server, "port", 5432)
 
     def refuse_writes(self) -> None:
         self.query("ALTER SYSTEM SET default_transaction_read_only = on")
@@ -88,7 +135,8 @@ class OwnPostgres(OwnServer):
             time.sleep(0.02)
 
     def start(self) -> None:
-        self._server.start()
+        if self._server.process is None:
+            self._server.start()
 
     def stop(self) -> None:
         self._server.stop()
@@ -103,6 +151,7 @@ class OwnMariaDB(OwnServer):
         install = shutil.which("mariadb-install-db")
         if binary is None or install is None:
             raise Unavailable("no mariadbd or mariadb-install-db is installed")
+        self._process: subprocess.Popen[bytes] | None = None
         self._folder = Path(tempfile.mkdtemp(prefix="sqlqueue-mariadb-"))
         self._socket = self._folder / "socket"
         account = ["--user=root"] if os.geteuid() == 0 else []
@@ -152,6 +201,8 @@ class OwnMariaDB(OwnServer):
     def start(self) -> None:
         import MySQLdb
 
+        if self._process is not None and self._process.poll() is None:
+            return
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 self._command, stdout=log, stderr=log, start_new_session=True
@@ -170,7 +221,7 @@ class OwnMariaDB(OwnServer):
             return
 
     def stop(self) -> None:
-        process = getattr(self, "_process", None)
+        process = self._process
         if process is None or process.poll() is not None:
             return
         process.terminate()

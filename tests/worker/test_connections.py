@@ -10,9 +10,11 @@ from django.db import connection
 
 from django_sqlqueue import NewJob
 from django_sqlqueue.models import Job
-from tests.processes import spawn_python, wait_until
+from tests.processes import kill_all, spawn_python, wait_until
+from tests.servers import Unavailable
 from tests.testapp.models import Effect
 from tests.worker.faulty import FaultTestCase
+from tests.worker.own_servers import EncryptedPostgresServer, OwnPostgres
 
 pytestmark = pytest.mark.processes
 
@@ -54,7 +56,7 @@ class LeftoverTests(FaultTestCase):
         self.assertEqual(Effect.objects.filter(name="next").count(), 2 * len(self.KINDS))
 
     def test_the_first_job_of_a_thread_leaves_nothing_either(self):
-        for kind in self.KINDS:
+        for kind in ("faults.autocommit_off", "faults.atomic_never_left"):
             job = self.enqueue(kind)
             worker = self.spawn("--drain", "--threads", "1")
             self.assertEqual(worker.wait(60), 0, worker.output)
@@ -176,6 +178,29 @@ class CountTests(FaultTestCase):
         self.assertGreater(len(self.sessions()), 0)
         worker.kill()
         wait_until(lambda: not self.sessions(), timeout=10)
+
+
+class EncryptedForkTests(FaultTestCase):
+    """As ForkTests, over TLS, where a shared session breaks at once."""
+
+    def test_no_child_speaks_on_its_parent_s_encrypted_session(self):
+        if connection.vendor != "postgresql":
+            self.skipTest("only a PostgreSQL with TLS is made for this")
+        try:
+            server = OwnPostgres(EncryptedPostgresServer())
+        except Unavailable as error:
+            self.skipTest(str(error))
+        self.addCleanup(server.remove)
+        self.addCleanup(kill_all)
+        server.migrate()
+        server.query(
+            "INSERT INTO django_sqlqueue_job (kind) SELECT 'testapp.noop'"
+            " FROM generate_series(1, 200)"
+        )
+        process = spawn_python("-m", "tests.worker.forked", "fork", env=server.environ())
+        self.assertEqual(process.wait(60), 0, process.output)
+        self.assertIn("the parent counts 200", process.output)
+        self.assertNotIn("failed", process.output)
 
 
 class ForkTests(FaultTestCase):

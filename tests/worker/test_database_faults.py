@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from unittest import SkipTest
 
 import pytest
 from django.db import connection
@@ -22,13 +23,20 @@ MANY_LINES = 30
 class RestartedServerTests(FaultTestCase):
     """The server is stopped and started again under a running worker."""
 
+    server: OwnServer
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        try:
+            cls.server = own_server()
+        except Unavailable as error:
+            raise SkipTest(str(error)) from error
+        cls.addClassCleanup(cls.server.remove)
+
     def setUp(self):
         super().setUp()
-        try:
-            self.server: OwnServer = own_server()
-        except Unavailable as error:
-            self.skipTest(str(error))
-        self.addCleanup(self.server.remove)
+        self.addCleanup(self.server.forget_jobs)
         self.addCleanup(kill_all)
 
     def spawn_there(self, *arguments: str) -> Process:

@@ -24,7 +24,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def handle(command: BaseCommand, database: str | None, **options: Any) -> None:
     schedules = Job.objects.using(database).filter(name__isnull=False).order_by("name")
-    table = [("NAME", "KIND", "RHYTHM", "NEXT DUE", "LAST OUTCOME")]
+    table: list[tuple[str, ...]] = [("NAME", "KIND", "RHYTHM", "NEXT DUE", "LAST OUTCOME")]
     table += [_line(schedule) for schedule in schedules.defer("payload", "result")]
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
     for row in table:
