@@ -230,7 +230,7 @@ class Migration(migrations.Migration):
                     models.DurationField(
                         blank=True,
                         db_default=None,
-                        help_text="The time from a due time of a schedule to its deadline.",
+                        help_text="From a due time to its deadline.",
                         null=True,
                     ),
                 ),

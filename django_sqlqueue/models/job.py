@@ -148,10 +148,7 @@ class Job(models.Model):
         help_text=_("The due time of the present occurrence, which retries do not move."),
     )
     lifetime = models.DurationField(
-        null=True,
-        blank=True,
-        db_default=None,
-        help_text=_("The time from a due time of a schedule to its deadline."),
+        null=True, blank=True, db_default=None, help_text=_("From a due time to its deadline.")
     )
     cancel_requested_at = InstantField(
         null=True, blank=True, db_default=None, help_text=_("When it was asked to stop.")
