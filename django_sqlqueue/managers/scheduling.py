@@ -180,6 +180,10 @@ def _next_due(present: Job, wanted: dict[str, Any], now: datetime) -> datetime:
     """Return when a schedule with a new rhythm is due: on the new grid, never in the past."""
     if wanted["cron"]:
         return _first_due(wanted, now)
-    due_at = as_aware(present.due_at or present.run_at)
-    last = due_at - present.interval if present.interval and present.claims else due_at
-    return max(now, last + wanted["interval"] if present.claims else due_at)
+    if present.interval:
+        due_at = as_aware(present.due_at or present.run_at)
+        last = due_at - present.interval
+        return max(now, last + wanted["interval"] if present.claims else due_at)
+    # A cron schedule's last due time is not known, but the latest run began right after it.
+    ran_at = present.started_at
+    return now if ran_at is None else max(now, as_aware(ran_at) + wanted["interval"])

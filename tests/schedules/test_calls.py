@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db import connection, transaction
 from django.test import TransactionTestCase
+from django.utils import timezone
 
 from django_sqlqueue.models import Job
 from django_sqlqueue.policy import Outcome
@@ -39,6 +40,17 @@ class SecondCallTests(ScheduleTestCase):
         self.assertEqual(Job.objects.get().due_at, NOON + DAY)
         job = Job.objects.schedule("hourly", KIND, every=HOUR)
         self.assertEqual(job.due_at, NOON + HOUR)
+
+    def test_an_interval_in_place_of_a_yearly_expression_does_not_wait_for_its_next_match(self):
+        yearly = {"cron": "0 0 1 1 *", "timezone": "UTC"}
+        now = timezone.now()
+        Job.objects.schedule("hourly", KIND, **yearly)
+        job = Job.objects.schedule("hourly", KIND, every=HOUR)
+        self.assertLess(abs(job.due_at - now), MINUTE, "it never ran: at once")
+        job = self.run_at(now + MINUTE)
+        Job.objects.schedule("hourly", KIND, **yearly)
+        job = Job.objects.schedule("hourly", KIND, every=2 * HOUR)
+        self.assertEqual(job.due_at, now + MINUTE + 2 * HOUR, "that long after the last run")
 
     def test_a_new_rhythm_gives_a_failing_occurrence_a_fresh_budget(self):
         self.handle(raiser(ValueError()), max_attempts=3)
