@@ -26,6 +26,9 @@ IN_TRANSACTION = {
 class FaultTestCase(WorkerTestCase):
     """Starts workers with the handlers and the faults of tests.worker.faults."""
 
+    def start(self, *arguments: str, **environ: Any) -> Process:
+        return super().start(*arguments, **environ)
+
     def spawn(self, *arguments: str, **environ: Any) -> Process:
         """Start runjobs; the environment's values that are no strings are sent as JSON."""
         env = {

@@ -66,7 +66,7 @@ class OwnServer:
 
 
 class EncryptedPostgresServer(PostgresServer):
-    """Reached by TCP, with a certificate of its own."""
+    """Reached by TCP, with a certificate of its own; the wheel's build has no TLS."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,6 +87,16 @@ class EncryptedPostgresServer(PostgresServer):
             path.chmod(0o600)
             if self._account:
                 os.chown(path, self._account["user"], self._account["group"])
+
+    def _find_binaries(self) -> Path:
+        found = shutil.which("postgres")
+        builds = (
+            [Path(found)] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+        )
+        if not builds:
+            self.remove()
+            raise Unavailable("no PostgreSQL with TLS is installed")
+        return builds[-1].parent
 
     def url(self, name: str) -> str:
         return f"postgres://postgres@127.0.0.1:{self.port}/{name}?sslmode=require"

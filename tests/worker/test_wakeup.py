@@ -21,6 +21,7 @@ LISTENING = (
 class WakeUpTests(FaultTestCase):
     def seconds_to_start(self, job: Job) -> float:
         self.wait_for("done", job)
+        assert job.started_at is not None
         return (job.started_at - max(job.run_at, job.created_at)).total_seconds()
 
     def settle_down(self) -> None:

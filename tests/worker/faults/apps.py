@@ -14,6 +14,8 @@ from django.conf import settings
 from django.db import DataError, OperationalError
 from django.db.backends.signals import connection_created
 
+FAULT: dict[str, Any] = getattr(settings, "FAULT", {})
+
 DEADLOCKS = {
     "sqlite": OperationalError("database is locked"),
     "postgresql": OperationalError("deadlock detected"),
@@ -29,7 +31,7 @@ class FaultsConfig(AppConfig):
     name = "tests.worker.faults"
 
     def ready(self) -> None:
-        if settings.FAULT:
+        if FAULT:
             connection_created.connect(_watch, dispatch_uid="faults")
 
 
@@ -38,12 +40,12 @@ def _watch(connection: Any, **kwargs: Any) -> None:
         connection.execute_wrappers.append(_meet)
 
 
-_left = threading.Semaphore(settings.FAULT.get("times", 0))
+_left = threading.Semaphore(FAULT.get("times", 0))
 
 
 def _meet(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
-    if any(text in sql for text in settings.FAULT["where"]) and _left.acquire(blocking=False):
-        FAULTS[settings.FAULT["error"]](context["connection"])
+    if any(text in sql for text in FAULT["where"]) and _left.acquire(blocking=False):
+        FAULTS[FAULT["error"]](context["connection"])
     return execute(sql, params, many, context)
 
 
