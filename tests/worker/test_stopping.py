@@ -27,7 +27,7 @@ class SignalTests(WorkerTestCase):
                 sent = time.monotonic()
                 worker.send_signal(signum)
                 self.assertEqual(worker.wait(), 0, worker.output)
-                self.assertLess(time.monotonic() - sent, 1.5)
+                self.assertLess(time.monotonic() - sent, 3)  # on a machine that is busy, too
                 self.assertNotIn("Traceback", worker.output)
                 self.assertFalse(Worker.objects.exists())
 
