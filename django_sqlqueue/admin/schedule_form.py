@@ -72,6 +72,7 @@ class ScheduleForm(forms.ModelForm):
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         row = self.instance
+        self.was_declared = row.pk is not None and row.declared
         if row.pk is None:
             self.initial.update({"payload": "{}", "missed": "once"})
             return

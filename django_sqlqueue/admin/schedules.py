@@ -108,7 +108,10 @@ class ScheduleAdmin(admin.ModelAdmin):
         return False
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Nothing is left to do: the form has gone through Job.objects.schedule."""
+        """Warn of what will undo it; the form itself has gone through Job.objects.schedule."""
+        if form.was_declared:
+            told = _("The project's code declares this schedule, and will put it back.")
+            self.message_user(request, told, messages.WARNING)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return ("state", "next_due") if obj is not None else ()
@@ -121,7 +124,9 @@ class ScheduleAdmin(admin.ModelAdmin):
     # Actions
 
     def get_actions(self, request: HttpRequest, action_location: Any = None) -> dict[str, Any]:
-        if not self.has_change_permission(request):
+        # Newer Djangos ask for those of the form as well; it has none.
+        on_form = getattr(action_location, "name", "") == "CHANGE_FORM"
+        if on_form or not self.has_change_permission(request):
             return {}
         return {name: (_action(name), name, ACTS[name][0]) for name in ACTS}
 

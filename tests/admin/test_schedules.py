@@ -115,6 +115,11 @@ class Schedules(AdminTestCase):
         self.client.post(ADD, self.form(every_0="5", first="2030-05-01T10:30"))
         self.assertEqual(str(Job.objects.get().due_at), "2030-05-01 10:30:00+00:00")
 
+    def test_who_edits_a_declared_one_is_warned(self):
+        job = Job.objects.declare("nightly", "testapp.noop", every=60)
+        response = self.client.post(self.change_url(job), self.form(every_0="5"))
+        self.assertIn("will put it back", self.messages(response)[0])
+
     def test_they_are_paused_resumed_run_and_ended(self):
         job = Job.objects.schedule("nightly", "testapp.noop", cron="0 3 1 1 *")
         self.act("pause", [job], SCHEDULES)

@@ -70,7 +70,7 @@ def pages() -> dict[str, str]:
     """Return the address of each page by what it is."""
     job = Job.objects.filter(status="failed").first()
     assert job is not None
-    middle = Job.objects.order_by("pk").values_list("pk", flat=True).last() // 2
+    middle = (Job.objects.order_by("pk").values_list("pk", flat=True).last() or 0) // 2
     lists: dict[str, dict[str, Any]] = {
         "first page": {},
         "page far back": {"before": middle},
