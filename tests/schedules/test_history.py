@@ -1,11 +1,12 @@
 """The history of a schedule: one row for each occurrence, the newest hundred."""
 
 from datetime import timedelta
+from unittest import mock
 
 from django.test import override_settings
 
 from django_sqlqueue import Defer
-from django_sqlqueue.managers.settling import KEPT_ATTEMPTS
+from django_sqlqueue.managers import settling
 from django_sqlqueue.models import Attempt, Job
 from django_sqlqueue.policy import Outcome
 from tests.handling import raiser
@@ -39,17 +40,21 @@ class HistoryTests(ScheduleTestCase):
         self.schedule()
         self.assertEqual(self.run_at(NOON).history.count(), 0)
 
-    def test_only_the_newest_hundred_are_kept_and_those_of_others_are_left_alone(self):
+    def test_a_hundred_are_kept(self):
+        self.assertEqual(settling.KEPT_ATTEMPTS, 100)
+
+    @mock.patch.object(settling, "KEPT_ATTEMPTS", 5)
+    def test_only_the_newest_are_kept_and_those_of_others_are_left_alone(self):
         other = self.schedule(name="other")
         Job.objects.claim_next("runner", now=NOON)
         other.refresh_from_db()
         Job.objects.settle(other, Outcome(move="abandon", reason="theirs"), NOON)
         Job.objects.unschedule("other")
         job = self.schedule(every=MINUTE)
-        for number in range(KEPT_ATTEMPTS + 7):
+        for number in range(12):
             self.run_at_minute(number)
         started = list(job.history.values_list("started_at", flat=True))
-        self.assertEqual(started, [NOON + number * MINUTE for number in range(7, 107)])
+        self.assertEqual(started, [NOON + number * MINUTE for number in range(7, 12)])
         self.assertEqual(other.history.get().reason, "theirs")
 
     def run_at_minute(self, number: int) -> None:

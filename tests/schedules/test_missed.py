@@ -5,9 +5,10 @@ from datetime import datetime, timedelta
 from typing import Any
 from unittest import mock
 
-from asgiref.sync import sync_to_async
+from asgiref.sync import async_to_sync, sync_to_async
+from django.db import transaction
 
-from django_sqlqueue import Defer
+from django_sqlqueue import Defer, execution
 from django_sqlqueue.models import Job
 from django_sqlqueue.policy import Outcome
 from django_sqlqueue.testing import run_jobs
@@ -309,13 +310,35 @@ class RescheduledTests(ScheduleTestCase):
                 self.assertEqual(self.run_at(job.due_at).due_at, NOON + 80 * MINUTE)
                 job.delete()
 
+    def test_what_the_handler_settled_is_left_as_it_is(self):
+        self.handle(self.go_on_in_20_minutes)
+        self.schedule()
+        (job,) = Job.objects.claim("runner", now=NOON)
+        self.assertIsNone(execution.attempt(job), "nothing is left to settle")
+        self.assertEqual(Job.objects.get().due_at, NOON + 20 * MINUTE)
+
     def test_a_coroutine_may_as_well(self):
         async def handle(job):
             await sync_to_async(job.reschedule)(NOON + 20 * MINUTE)
 
         self.handle(handle)
         self.schedule()
-        self.assertEqual(self.run_at(NOON).due_at, NOON + 20 * MINUTE)
+        (job,) = Job.objects.claim("runner", now=NOON)
+        self.assertIsNone(async_to_sync(execution.attempt_coroutine)(job))
+        self.assertEqual(Job.objects.get().due_at, NOON + 20 * MINUTE)
+
+    def test_what_the_handler_rolled_back_is_completed_as_any_other(self):
+        def thinks_again(job: Job) -> None:
+            with transaction.atomic():
+                self.go_on_in_20_minutes(job)
+                transaction.set_rollback(True)
+
+        for atomic in (False, True):
+            with self.subTest(atomic=atomic):
+                self.handle(thinks_again, atomic=atomic)
+                self.schedule()
+                self.assertEqual(self.run_at(NOON).due_at, NOON + HOUR)
+                Job.objects.all().delete()
 
     def test_a_cron_schedule_goes_on_with_its_next_match(self):
         self.handle(self.go_on_in_20_minutes)
