@@ -44,10 +44,18 @@ class Turn:
     error: TaskError | None = None
 
 
+_imported: dict[str, Task] = {}
+
+
 def imported_task(path: str) -> Task | None:
     """Return the Task at this module path, imported if need be; None for anything else."""
-    found = import_string(path)
-    return found if isinstance(found, Task) and found.module_path == path else None
+    found = _imported.get(path)
+    if found is None:
+        found = import_string(path)
+        if not isinstance(found, Task) or found.module_path != path:
+            return None
+        _imported[path] = found
+    return found
 
 
 def rebuilt(base: Task, job: Job, alias: str) -> Task:

@@ -68,7 +68,8 @@ def add_tasks(jobs: int) -> None:
     # As the module of a command this one is called __main__, which no worker could import.
     from tests.benchmarks.tasks import noop as importable
 
-    importable.enqueue_many([([n], {}) for n in range(jobs)])
+    backend = importable.get_backend()
+    Job.objects.enqueue_many([backend.new_job(importable, [n], {}) for n in range(jobs)])
 
 
 if __name__ == "__main__":
