@@ -3,6 +3,7 @@
 import multiprocessing
 import sys
 import time
+from typing import Any
 
 import django
 from django.core.management import call_command
@@ -21,7 +22,7 @@ def count_done() -> int:
 
 
 def main(method: str) -> None:
-    context = multiprocessing.get_context(method)
+    context: Any = multiprocessing.get_context(method)
     count_done()
     children = [context.Process(target=work) for _ in range(2)]
     for child in children:

@@ -90,9 +90,9 @@ class EncryptedPostgresServer(PostgresServer):
 
     def _find_binaries(self) -> Path:
         found = shutil.which("postgres")
-        builds = (
-            [Path(found)] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
-        )
+        # Debian keeps each version in a folder of its own, out of the path.
+        debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+        builds = [Path(found)] if found else debian
         if not builds:
             self.remove()
             raise Unavailable("no PostgreSQL with TLS is installed")
