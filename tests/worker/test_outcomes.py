@@ -100,8 +100,9 @@ class RefusedTests(FaultTestCase):
     def test_an_outcome_that_is_refused_without_a_clear_cause_holds_up_no_other(self):
         fault = {"error": "refuse oddly", "where": HISTORY, "times": 5}
         failing = self.enqueue("faults.raise_a_reason", max_attempts=1)
-        others = [self.enqueue("faults.record", {"name": "other"}) for _ in range(3)]
         worker = self.start(FAULT=fault)
+        wait_until(lambda: "Storing outcomes" in worker.output)
+        others = [self.enqueue("faults.record", {"name": "other"}) for _ in range(3)]
         self.wait_for("failed", failing)
         self.wait_for("done", *others)
         self.assertEqual(failing.last_error, "outcome_not_stored (OperationalError)")
