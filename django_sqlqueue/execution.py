@@ -177,7 +177,7 @@ def _ended_by_handler(job: Job) -> bool:
 
 
 def _completed(job: Job, returned: Any) -> Outcome:
-    result = None if returned is None else table_of(job).kept(returned)
+    result = None if returned is None else table_of(job).kept(job, returned)
     return Outcome(move="complete", result=_result(job) if result is None else result)
 
 

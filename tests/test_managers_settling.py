@@ -139,6 +139,7 @@ class VerbTests(TestCase):
             self.assertTrue(job.complete({"secret": {1, 2}}))
         self.assertIsNone(self.stored(job, "done").result)
         self.assertNotIn("secret': {", "".join(logs.output))
+        self.assertIn(f"job {job.pk} ({job.kind})", logs.output[0])
 
     @override_settings(SQLQUEUE={"BACKOFF": NO_JITTER})
     def test_fail_waits_longer_each_time_and_fails_for_good_when_spent(self):

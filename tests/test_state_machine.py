@@ -214,7 +214,7 @@ class QueueMachine(RuleBasedStateMachine):
         return (move, "advance") if move in ("complete", "abandon") else (move,)
 
     def outcome(self, claim: tuple[Job, Claim], move: str, seconds: int, result: Any) -> Outcome:
-        text = Job.objects.kept(result)
+        text = Job.objects.kept(claim[0], result)
         if move == "fail":
             return Job.objects.failure(claim[0], "broken")
         if move == "defer":

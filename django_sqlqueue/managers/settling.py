@@ -152,7 +152,7 @@ class Settling(PinnedQuerySet):
     def deferral(self, delay: Seconds | timedelta) -> Outcome:
         return Outcome(move="defer", delay=to_seconds("delay", delay), reason=None)
 
-    def kept(self, result: Any) -> str | None:
+    def kept(self, job: Job, result: Any) -> str | None:
         """Return a result as JSON text; what JSON cannot hold is dropped with a log line."""
         if result is None:
             return None
@@ -160,10 +160,17 @@ class Settling(PinnedQuerySet):
             text = payloads.dump(result, "result", settings.MAX_PAYLOAD_BYTES)
         except InvalidJob as error:
             # Not where in the result: a key is content.
-            log.warning("A result was dropped, as something in it %s", error.problem)
+            log.warning(
+                "The result of job %d (%s) is dropped, as something in it %s",
+                job.id, job.kind, error.problem,
+            )  # fmt: skip
             return None
         if len(text) > TEXT_AT_ONCE and not self.engine.takes(text):
-            log.warning("A result was dropped, as the database server does not take it at once.")
+            log.warning(
+                "The result of job %d (%s) is dropped, as the server does not take it at once.",
+                job.id,
+                job.kind,
+            )
             return None
         return text
 

@@ -242,7 +242,8 @@ class Job(models.Model):
         A result that JSON cannot hold is dropped with a log line: the job is done. A schedule
         goes on to its next occurrence.
         """
-        return self._table.settle(self, Outcome(move="complete", result=self._table.kept(result)))
+        text = self._table.kept(self, result)
+        return self._table.settle(self, Outcome(move="complete", result=text))
 
     def fail(self, reason: str) -> bool:
         """Move the job from running to ready, after its backoff, or to failed when spent."""
@@ -291,7 +292,7 @@ class Job(models.Model):
         A handler that returns something other than None replaces it. False means that JSON
         cannot hold it, and that there is none now.
         """
-        self._result_to_store = self._table.kept(value)
+        self._result_to_store = self._table.kept(self, value)
         return self._result_to_store is not None
 
     @property
