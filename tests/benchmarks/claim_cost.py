@@ -15,7 +15,6 @@ from django.db import connection
 from django.utils import timezone
 
 from django_sqlqueue import NewJob
-from django_sqlqueue.engines import engine_for
 from django_sqlqueue.models import Job
 from django_sqlqueue.policy import Outcome
 
@@ -83,7 +82,7 @@ def filled(backlog: Backlog) -> Iterator[None]:
     """Fill the table as SQL can, while its statistics still say that it is empty."""
     gather_statistics()
     keep_statistics(True)
-    engine = engine_for(connection)
+    engine = Job.objects.all().engine
     run_at, params = engine.moment(timezone.now() + backlog.due_in, None)
     finished, finished_params = ("NULL", []) if backlog.status == "ready" else (run_at, params)
     with connection.cursor() as cursor:
