@@ -30,6 +30,16 @@ def claimed(**options: Any) -> list[int]:
 
 
 class ClaimTests(TestCase):
+    def test_a_claim_takes_the_first_jobs_of_any_number_of_kinds_and_queues(self):
+        lanes = range(1000)
+        Job.objects.enqueue_many(
+            [NewJob(f"k{n // 10}", queue=f"q{n % 10}", run_at=NOON - n * TICK) for n in lanes]
+        )
+        jobs = Job.objects.claim("runner", limit=3, now=NOON)
+        self.assertEqual(
+            [(job.kind, job.queue) for job in jobs], [("k99", "q9"), ("k99", "q8"), ("k99", "q7")]
+        )
+
     def test_a_claim_writes_the_lease_and_counts_the_attempt(self):
         put()
         (job,) = Job.objects.claim("runner-1", lease=30, now=NOON)

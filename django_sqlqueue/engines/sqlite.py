@@ -22,6 +22,9 @@ from .base import (
     as_aware,
 )
 
+TERMS = 400
+"""So many SELECTs may stand in one UNION, and somewhat more."""
+
 PRESENT = "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')"
 
 
@@ -137,9 +140,16 @@ def _claim_sql(lanes: int, returning: str) -> str:
         " AND run_at <= %s ORDER BY run_at, id LIMIT %s)"
     )
     claimed = CLAIMED.format(now="%s", until="%s", owner="%s")
+    # Differs on SQLite because it takes no more than 500 SELECTs side by side.
+    unions = [" UNION ALL ".join([lane] * min(TERMS, lanes - n)) for n in range(0, lanes, TERMS)]
+    due = (
+        unions[0]
+        if len(unions) == 1
+        else " UNION ALL ".join(f"SELECT * FROM ({u})" for u in unions)
+    )
     return (
         f"UPDATE {TABLE} SET {claimed} WHERE status = 'ready' AND id IN"
-        f" (SELECT id FROM ({' UNION ALL '.join([lane] * lanes)})"
+        f" (SELECT id FROM ({due})"
         f" ORDER BY priority DESC, run_at, id LIMIT %s) RETURNING {returning}"
     )
 
