@@ -161,13 +161,19 @@ class Engine:
                 return work()
             except DatabaseError as error:
                 if (
-                    self.connection.in_atomic_block
+                    self._in_callers_transaction
                     or attempt == CONFLICT_TRIES
                     or not self.is_conflict(error)
                 ):
                     raise
                 time.sleep(min(0.005 * 2**attempt, 0.5))
         raise AssertionError("unreachable")
+
+    @property
+    def _in_callers_transaction(self) -> bool:
+        # One that is managed by hand has no atomic block. The database may have undone it all.
+        opened = self.connection.connection is not None
+        return self.connection.in_atomic_block or (opened and not self.connection.autocommit)
 
     # Hot statements
 

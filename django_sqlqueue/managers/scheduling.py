@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 
 from .. import occurrences
 from ..durations import Seconds, to_seconds
-from ..engines.base import as_aware
+from ..engines.base import CONFLICT_TRIES, as_aware
 from ..exceptions import InvalidJob
 from ..fields import ServerClock
 from ..lifecycle import LIVE, READY, SETTLED
@@ -84,8 +84,15 @@ class Scheduling(Enqueueing):
             with engine.unit():
                 return self._change(wanted, first, lifetime) or self._add(wanted, first, lifetime)
 
-        while not (pk := engine.retrying(insert_or_change)):
-            pass
+        for left in reversed(range(CONFLICT_TRIES)):
+            try:
+                pk = engine.retrying(insert_or_change)
+                break
+            except IntegrityError:
+                # Somebody else has named it first, and the next turn changes that. Where the
+                # caller's transaction will never see it, only the caller can start again.
+                if not left:
+                    raise
         self.wake_workers()
         return self.model.objects.using(self.db).get(pk=pk)
 
@@ -97,11 +104,8 @@ class Scheduling(Enqueueing):
     def _add(self, wanted: dict[str, Any], first: datetime | None, lifetime: Any) -> int:
         due_at = first or _first_due(wanted, self.engine.now())
         row = {**wanted, **_due(due_at, lifetime)}
-        try:
-            with transaction.atomic(using=self.db):
-                return self.model.objects.using(self.db).create(**row).pk
-        except IntegrityError:
-            return 0
+        with transaction.atomic(using=self.db):
+            return self.model.objects.using(self.db).create(**row).pk
 
     def _change(self, wanted: dict[str, Any], first: datetime | None, lifetime: Any) -> int:
         named = self.model.objects.using(self.db).filter(name=wanted["name"])

@@ -1,0 +1,75 @@
+"""Transactions of the caller that have an isolation of their own, or no atomic block."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from django.db import IntegrityError, OperationalError, connection, connections, transaction
+from django.test import TransactionTestCase
+
+from django_sqlqueue.models import Job
+
+KIND = "shop.send_receipt"
+
+
+def elsewhere(work: Callable[[], Any]) -> threading.Thread:
+    """Begin the work on another connection."""
+
+    def connected() -> None:
+        try:
+            work()
+        finally:
+            connections.close_all()
+
+    thread = threading.Thread(target=connected)
+    thread.start()
+    return thread
+
+
+@contextmanager
+def one_snapshot() -> Iterator[None]:
+    """A transaction that sees the database as it was when it began."""
+    with transaction.atomic():
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        Job.objects.count()
+        yield
+
+
+@contextmanager
+def managed_by_hand() -> Iterator[None]:
+    connection.set_autocommit(False)
+    try:
+        yield
+    finally:
+        connection.rollback()
+        connection.set_autocommit(True)
+
+
+class SnapshotTests(TransactionTestCase):
+    def test_a_schedule_that_a_transaction_cannot_see_ends_in_an_error_and_not_in_a_loop(self):
+        if connection.vendor != "postgresql":
+            self.skipTest("A write sees what was committed since.")
+        with self.assertRaises(IntegrityError), one_snapshot():
+            elsewhere(lambda: Job.objects.schedule("nightly", KIND, every=60)).join()
+            Job.objects.schedule("nightly", KIND, every=30)
+
+
+class ManagedByHandTests(TransactionTestCase):
+    def test_what_conflicts_is_not_done_again_without_the_caller_s_other_writes(self):
+        engine, tries = Job.objects.all().engine, []
+
+        def gives_way() -> None:
+            tries.append(1)
+            raise OperationalError("the database gave way")
+
+        with (
+            patch.object(type(engine), "is_conflict", return_value=True),
+            managed_by_hand(),
+            self.assertRaises(OperationalError),
+        ):
+            engine.retrying(gives_way)
+        self.assertEqual(len(tries), 1)
