@@ -15,6 +15,7 @@ from django.test import SimpleTestCase, override_settings
 
 from django_sqlqueue import Retry
 from django_sqlqueue.exceptions import Defer
+from django_sqlqueue.management.commands.runjobs import Command
 from django_sqlqueue.models import Job
 from django_sqlqueue.worker.loop import Runner
 from tests.processes import wait_until
@@ -55,6 +56,11 @@ class RefusedTests(SimpleTestCase):
     @override_settings(SQLQUEUE={"QUEUES": ["default", "mail"]})
     def test_a_queue_that_nothing_can_be_put_into_is_refused(self):
         self.assertIn("--queue: QUEUES does not name post.", refusal("--queue", "mail", "post"))
+
+    @override_settings(SQLQUEUE={"LEASE": "soon", "THREADS": 0})
+    def test_a_wrong_setting_is_left_to_the_system_checks(self):
+        given = Command().create_parser("manage.py", "runjobs").parse_args(["--drain"])
+        self.assertEqual((given.drain, given.lease, given.threads), (True, None, None))
 
 
 class ServingTests(RunnerTestCase):

@@ -41,17 +41,17 @@ class Command(BaseCommand):
         add = parser.add_argument
         add("--queue", nargs="+", metavar="NAME", help="Only these queues (default: all).")
         add("--kind", nargs="+", metavar="NAME", help="Only these kinds (default: all known).")
-        add("--threads", type=_count, default=settings.THREADS, help="Jobs side by side.")
+        add("--threads", type=_count, help="Jobs side by side.")
         add("--coroutines", type=_count, default=100, help="Coroutine handlers side by side.")
         add("--processes", type=_count, default=1, help="Worker processes.")
         add("--once", action="store_true", help="Run at most one job, then exit.")
         add("--drain", action="store_true", help="Run until nothing is due, then exit.")
         add("--max-jobs", type=_count, metavar="N", help="Exit after N jobs (of each process).")
-        add("--lease", type=_seconds, default=settings.LEASE, metavar="S",
+        add("--lease", type=_seconds, metavar="S",
             help="Seconds that a claim holds without renewal.")  # fmt: skip
-        add("--poll", type=_seconds, default=settings.POLL, metavar="S",
+        add("--poll", type=_seconds, metavar="S",
             help="Seconds between two looks while nothing wakes the worker.")  # fmt: skip
-        add("--grace", type=_grace, default=settings.GRACE, metavar="S",
+        add("--grace", type=_grace, metavar="S",
             help="Seconds that running jobs have to end after the first signal.")  # fmt: skip
         add("--database", metavar="ALIAS", help="The database that holds the jobs.")
         add("--health-file", metavar="PATH", help="A file to touch after each good pass.")
@@ -92,13 +92,13 @@ class Command(BaseCommand):
         return WorkerOptions(
             queues=_tuple(options["queue"]),
             kinds=_tuple(options["kind"]),
-            threads=options["threads"],
+            threads=_given(options, "threads"),
             coroutines=options["coroutines"],
             max_jobs=1 if options["once"] else options["max_jobs"],
             drain=options["drain"] or options["once"],
-            lease=options["lease"],
-            poll=options["poll"],
-            grace=options["grace"],
+            lease=_given(options, "lease"),
+            poll=_given(options, "poll"),
+            grace=_given(options, "grace"),
             database=options["database"],
             health_file=options["health_file"],
         )
@@ -172,6 +172,11 @@ def _check_tables(alias: str) -> None:
         return
     if Job._meta.db_table not in tables:
         raise CommandError(f"The database {alias!r} has no table of jobs; run migrate first.")
+
+
+def _given(options: dict[str, Any], name: str) -> Any:
+    """Return an option, or else the setting of that name; by now the settings are checked."""
+    return getattr(settings, name.upper()) if options[name] is None else options[name]
 
 
 def _tuple(names: list[str] | None) -> tuple[str, ...] | None:
