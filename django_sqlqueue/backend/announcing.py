@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -14,7 +13,6 @@ from ..policy import Outcome
 from ..signals import job_settled
 from . import compat, exceptions
 from .compat import TaskResult, task_backends, task_finished
-from .listening import is_heard
 from .results import cancelled, error_for, result_of
 from .running import ATTRIBUTE, Performance, perform, perform_coroutine
 from .serving import task_of
@@ -38,7 +36,7 @@ def announce(sender: type[Job], job: Job, outcome: Outcome, status: str, **kwarg
         _announce_stored(job, outcome)
         return
     is_success = turn.error is None and status != CANCELLED
-    if is_success and not is_heard(task_finished, logging.INFO):
+    if is_success and not turn.is_heard(task_finished):
         return
     result = turn.finished()
     if status == CANCELLED:

@@ -20,12 +20,9 @@ logger = logging.getLogger(LOGGER_NAME)
 _OF_THE_FRAMEWORK = {id(log_task_started), id(log_task_finished)}
 
 
-def is_heard(signal: Signal, level: int) -> bool:
-    """Say whether a receiver, or a handler of the framework's log at `level`, would notice it."""
-    for (receiver, _sender), *_ in signal.receivers:
-        if receiver not in _OF_THE_FRAMEWORK:
-            return True
-    return is_logged(level)
+def has_receivers(signal: Signal) -> bool:
+    """Say whether anybody but the framework's log listens."""
+    return any(receiver not in _OF_THE_FRAMEWORK for (receiver, _sender), *_ in signal.receivers)
 
 
 def is_logged(level: int) -> bool:

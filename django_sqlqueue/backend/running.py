@@ -8,6 +8,7 @@ from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
+from django.dispatch import Signal
 from django.utils import timezone
 from django.utils.functional import cached_property
 
@@ -27,7 +28,7 @@ from .compat import (
 )
 from .envelope import arguments_of, failed, record_of, successful
 from .exceptions import TaskNotRun
-from .listening import is_heard
+from .listening import has_receivers, is_logged
 from .options import option, stores_messages
 from .results import alias_of, backend_of, imported_task, result_of
 
@@ -43,7 +44,7 @@ ATTRIBUTE = "_performance"
 def perform(job: Job) -> None:
     """Run one attempt of a task; the handler of every task that is no coroutine."""
     turn = Performance(job)
-    if is_heard(task_started, logging.INFO):
+    if turn.is_heard(task_started):
         task_started.send_robust(turn.sender, task_result=turn.result)
     try:
         turn.succeed(turn.function()(*turn.arguments(), **turn.kwargs))
@@ -59,7 +60,7 @@ async def perform_coroutine(job: Job) -> None:
     turn = Performance(job)
     if job.attempts > 1:
         await sync_to_async(turn.read_result)()
-    if is_heard(task_started, logging.INFO):
+    if turn.is_heard(task_started):
         await task_started.asend_robust(turn.sender, task_result=turn.result)
     try:
         turn.succeed(await turn.result.task.acall(*turn.arguments(), **turn.kwargs))
@@ -82,6 +83,7 @@ class Performance:
             raise TaskNotRun(f"{job.kind!r} is not a Task.")
         self.base = base
         self.args, self.kwargs = arguments_of(job.payload)
+        self._is_logged = is_logged(logging.INFO)
         job.__dict__[ATTRIBUTE] = self
 
     @cached_property
@@ -96,6 +98,10 @@ class Performance:
     @property
     def sender(self) -> type[BaseTaskBackend]:
         return type(self.backend)
+
+    def is_heard(self, signal: Signal) -> bool:
+        """Say whether anybody would notice that this attempt began, or succeeded."""
+        return self._is_logged or has_receivers(signal)
 
     def read_result(self) -> None:
         """Make the result now: it may ask the database for earlier attempts."""

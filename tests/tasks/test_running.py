@@ -446,12 +446,19 @@ class ListeningTests(TestCase):
         root = logging.getLogger()
         kept, root.handlers = root.handlers, []
         self.addCleanup(setattr, root, "handlers", kept)
+        # The backport's logger has no level of its own, and no handler.
+        level = listening.logger.level
+        listening.logger.setLevel(logging.INFO)
+        self.addCleanup(listening.logger.setLevel, level)
 
     def test_in_production_the_frameworks_lines_reach_nobody_but_failures_do(self):
         assert not self.logged()
         assert self.logged(logging.ERROR)
-        assert not listening.is_heard(task_started, logging.INFO)
+        assert not listening.has_receivers(task_started)
 
+    @pytest.mark.skipif(
+        LOGGER == "django_tasks", reason="no handler of Django's hears the backport"
+    )
     @override_settings(DEBUG=True)
     def test_in_development_they_reach_the_console(self):
         assert self.logged()
@@ -488,8 +495,8 @@ class ListeningTests(TestCase):
 
         task_started.connect(hear)
         self.addCleanup(task_started.disconnect, hear)
-        assert listening.is_heard(task_started, logging.INFO)
-        assert not listening.is_heard(task_finished, logging.INFO)
+        assert listening.has_receivers(task_started)
+        assert not listening.has_receivers(task_finished)
 
     def test_what_nobody_hears_ends_alike(self):
         good, bad = post.weigh.enqueue([1]), post.lose.enqueue("x")
