@@ -89,6 +89,17 @@ def failure(
     )
 
 
+Claim = tuple[int, int]
+
+
+def claim_of(job: Any) -> Claim:
+    """Return what names a claim, (id, claims), as it was when the job was claimed.
+
+    A handler may do to its object what it likes: refresh it, delete it, make a copy of it.
+    """
+    return job.__dict__.get("_claim") or (job.id, job.claims)
+
+
 def attempts_left(job: Claimed) -> bool:
     return job.attempts < job.max_attempts
 

@@ -143,6 +143,35 @@ class LostClaimTests(TestCase):
                 Job.objects.filter(pk=job.pk).delete()
                 self.assertIs(settle(job), False)
 
+    def test_a_refreshed_object_settles_no_claim_but_its_own(self):
+        for name, settle in SETTLING.items():
+            with self.subTest(call=name):
+                job = self.lost_claim(claimed_by_another)
+                job.refresh_from_db()
+                before = stored(job)
+                self.assertIs(settle(job), False)
+                self.assertTrue(job.cancel_requested())
+                self.assertEqual(stored(job), before)
+
+    def test_what_a_handler_makes_of_its_object_is_not_settled_in_the_place_of_its_claim(self):
+        for name, settle in SETTLING.items():
+            with self.subTest(call=name):
+                job = self.lost_claim(lambda: None)
+                claimed = job.pk
+                job.pk, job._state.adding = None, True
+                job.save()
+                copied = stored(job)
+                self.assertTrue(settle(job))
+                self.assertEqual(stored(Job.objects.latest("id")), copied)
+                self.assertNotEqual(Job.objects.latest("id").pk, claimed)
+
+    def test_a_job_that_its_handler_deletes_keeps_no_other_from_being_renewed(self):
+        Job.objects.enqueue_many([(KIND, n) for n in range(2)])
+        deleted, other = Job.objects.claim("runner", limit=2)
+        deleted.delete()
+        self.assertEqual(Job.objects.renew([deleted, other], 600), {other.id})
+        self.assertIs(deleted.complete(), False)
+
     def test_one_lost_claim_in_a_group_does_not_keep_the_others_from_ending(self):
         Job.objects.enqueue_many([(KIND, n) for n in range(3)])
         jobs = Job.objects.claim("runner", limit=3)

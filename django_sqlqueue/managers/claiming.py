@@ -15,7 +15,7 @@ from ..exceptions import InvalidJob
 from ..fields import ServerClock
 from ..lifecycle import RUNNING
 from ..newjob import check_instant, check_text, check_whole
-from ..policy import Outcome, lost
+from ..policy import Outcome, claim_of, lost
 from .settling import Settling
 
 if TYPE_CHECKING:
@@ -52,9 +52,10 @@ class Claiming(Settling):
         rows = engine.retrying(
             lambda: engine.claim(owner, kinds, queues, limit, seconds, now, self.columns)
         )
-        return sorted(
-            self.from_rows(rows), key=lambda job: (-job.priority, as_aware(job.run_at), job.id)
-        )
+        jobs = self.from_rows(rows)
+        for job in jobs:
+            job.__dict__["_claim"] = (job.id, job.claims)
+        return sorted(jobs, key=lambda job: (-job.priority, as_aware(job.run_at), job.id))
 
     def claim_next(self, owner: str, **options: Any) -> Job | None:
         """Claim one job; the options are those of claim. None means that nothing is due."""
@@ -103,7 +104,7 @@ class Claiming(Settling):
     ) -> set[int]:
         """Let the leases of claimed jobs hold for `lease` more; return the ids still held."""
         seconds = to_seconds("lease", lease)
-        claims = sorted((job.id, job.claims) for job in jobs)
+        claims = sorted(map(claim_of, jobs))
         now, engine = _instant(now), self.engine
         held: set[int] = set()
         for start in range(0, len(claims), BATCH):

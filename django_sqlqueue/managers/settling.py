@@ -17,7 +17,7 @@ from ..fields import ServerClock
 from ..kinds import backoff_of
 from ..lifecycle import CANCELLED, MOVES, RUNNING
 from ..newjob import check_instant
-from ..policy import Outcome, Settlement
+from ..policy import Outcome, Settlement, claim_of
 from ..reasons import class_path, one_line, storable
 from .announcing import announce, somebody_listens
 from .base import PinnedQuerySet, in_batches
@@ -37,7 +37,7 @@ Ended = tuple["Job", Outcome, Settlement]
 class Settling(PinnedQuerySet):
     def settle(self, job: Job, outcome: Outcome, now: datetime | None = None) -> bool:
         """End a claim with an outcome; False, and nothing written, where the claim was lost."""
-        ended = job.id in self.settle_many([(job, outcome)], now)
+        ended = claim_of(job)[0] in self.settle_many([(job, outcome)], now)
         if ended:
             job.__dict__["_ended_by"] = outcome.move
         return ended
@@ -54,7 +54,8 @@ class Settling(PinnedQuerySet):
         It is one statement, unless their results are too long for that.
         """
         pairs = _newest_claims(pairs)
-        for _, outcome in pairs:
+        for job, outcome in pairs:
+            job.id, job.claims = claim_of(job)
             if outcome.run_at is not None:
                 check_instant("run_at", outcome.run_at)
         statuses: dict[int, str] = {}
@@ -197,8 +198,8 @@ class Settling(PinnedQuerySet):
 
     def claimed(self, job: Job) -> Any:
         """Return the row of this claim, or nothing where the claim was lost."""
-        table = self.model.objects.using(self.db)
-        return table.filter(pk=job.pk, claims=job.claims, status=RUNNING)
+        table, (job_id, claims) = self.model.objects.using(self.db), claim_of(job)
+        return table.filter(pk=job_id, claims=claims, status=RUNNING)
 
     # History
 
@@ -240,9 +241,10 @@ def _newest_claims(pairs: Sequence[tuple[Job, Outcome]]) -> list[tuple[Job, Outc
     """Leave out a claim beside a later one of the same job: it is lost, as claims only grow."""
     newest: dict[int, tuple[Job, Outcome]] = {}
     for pair in pairs:
-        other = newest.get(pair[0].id)
-        if other is None or pair[0].claims > other[0].claims:
-            newest[pair[0].id] = pair
+        job_id, claims = claim_of(pair[0])
+        other = newest.get(job_id)
+        if other is None or claims > claim_of(other[0])[1]:
+            newest[job_id] = pair
     return list(newest.values())
 
 

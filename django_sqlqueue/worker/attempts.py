@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .. import execution, reasons
-from ..policy import Outcome
-from .holdings import Claim, Holdings, claim_of
+from ..policy import Claim, Outcome, claim_of
+from .holdings import Holdings
 from .settler import Settler, log_attempt
 from .timeouts import Timeouts, Watch
 

@@ -16,9 +16,8 @@ from django.db import reset_queries
 
 from .. import execution, reasons
 from ..isolation import tidy_connections
-from ..policy import Outcome
+from ..policy import Claim, Outcome, claim_of
 from .attempts import Attempts
-from .holdings import Claim, claim_of
 from .patience import close_connections
 
 if TYPE_CHECKING:

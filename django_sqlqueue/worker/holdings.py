@@ -7,14 +7,10 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from ..policy import Claim, claim_of
+
 if TYPE_CHECKING:
     from ..models import Job
-
-Claim = tuple[int, int]
-
-
-def claim_of(job: Job) -> Claim:
-    return job.id, job.claims
 
 
 class Holdings:

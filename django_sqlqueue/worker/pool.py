@@ -12,9 +12,8 @@ from django.db import reset_queries
 from .. import execution
 from ..exceptions import JobTimeout
 from ..isolation import check_before_use, tidy_connections
-from ..policy import Outcome
+from ..policy import Claim, Outcome, claim_of
 from .attempts import Attempts
-from .holdings import Claim, claim_of
 from .pace import Pace
 from .patience import close_connections
 from .timeouts import clear_in_thread, raise_in_thread

@@ -10,6 +10,7 @@ from typing import Any
 from django.db import reset_queries
 
 from ..isolation import check_before_use
+from ..policy import claim_of
 from .holdings import Holdings
 from .patience import Patience, close_connections
 
@@ -51,7 +52,7 @@ class Renewal(threading.Thread):
             # it is away nobody else can take the job, and its outcome may yet be stored.
             return min(self._patience.after(error), self._lease / BEATS)
         self._patience.success()
-        self._lose([job for job in jobs if job.id not in held])
+        self._lose([job for job in jobs if claim_of(job)[0] not in held])
         return self._lease / BEATS
 
     def _lose(self, jobs: list[Any]) -> None:
