@@ -34,6 +34,11 @@ class Explanation:
     sentence: str
     """For people, in the active language."""
 
+    def __post_init__(self) -> None:
+        # An instant may end with a full stop of its own, as "4 p.m." does.
+        if self.sentence.endswith(".."):
+            object.__setattr__(self, "sentence", self.sentence[:-1])
+
 
 def explain(job: Job) -> Explanation:
     """Return why the job is not running now; the first cause of several."""

@@ -43,6 +43,13 @@ class Ready(TestCase):
         self.assertEqual(explanation.cause, "not_due")
         self.assertIn("1\xa0hour", explanation.sentence)
 
+    def test_an_instant_that_ends_with_a_full_stop_ends_the_sentence(self):
+        job = enqueue()
+        afternoon = Job.objects.all().engine.now().replace(hour=15, minute=30)
+        PausedQueue.objects.create(name="default")
+        PausedQueue.objects.update(paused_at=afternoon)
+        self.assertRegex(explain(job).sentence, r" p\.m\.$")
+
     def test_a_job_that_waits_for_its_next_attempt_says_how_many_are_used(self):
         job = Job.objects.enqueue("testapp.noop")
         Job.objects.claim_next("runner").fail("Broken")
