@@ -1,4 +1,4 @@
-"""Transactions of the caller that have an isolation of their own, or no atomic block."""
+"""Work that conflicts, and transactions of the caller that see or manage things their own way."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -58,8 +58,9 @@ class SnapshotTests(TransactionTestCase):
             Job.objects.schedule("nightly", KIND, every=30)
 
 
-class ManagedByHandTests(TransactionTestCase):
-    def test_what_conflicts_is_not_done_again_without_the_caller_s_other_writes(self):
+class RetryingTests(TransactionTestCase):
+    def tries(self) -> int:
+        """Return how often work is done that the database gives way to."""
         engine, tries = Job.objects.all().engine, []
 
         def gives_way() -> None:
@@ -68,8 +69,18 @@ class ManagedByHandTests(TransactionTestCase):
 
         with (
             patch.object(type(engine), "is_conflict", return_value=True),
-            managed_by_hand(),
             self.assertRaises(OperationalError),
         ):
             engine.retrying(gives_way)
-        self.assertEqual(len(tries), 1)
+        return len(tries)
+
+    def test_what_conflicts_is_done_again_where_no_transaction_is_around_it(self):
+        self.assertGreater(self.tries(), 1)
+
+    def test_in_a_transaction_managed_by_hand_nothing_is_done_again_without_its_other_writes(self):
+        with managed_by_hand():
+            self.assertEqual(self.tries(), 1)
+
+    def test_what_takes_long_to_give_way_is_not_done_again(self):
+        with patch("django_sqlqueue.engines.base.CONFLICT_SECONDS", -1):
+            self.assertEqual(self.tries(), 1)

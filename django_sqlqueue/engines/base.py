@@ -24,6 +24,7 @@ TABLE = "django_sqlqueue_job"
 PAUSED = "django_sqlqueue_pausedqueue"
 CLAIM_INDEX = "sqlqueue_claim_idx"
 CONFLICT_TRIES = 8
+CONFLICT_SECONDS = 15.0
 TEXT_AT_ONCE = 2_000_000
 """Bytes of JSON in one statement for many rows: every server takes so much at once."""
 
@@ -152,10 +153,14 @@ class Engine:
         """Take now what a later write in this transaction could be refused."""
 
     def retrying(self, work: Callable[[], Found]) -> Found:
-        """Return work(), done again as a whole, a bounded number of times, after conflicts.
+        """Return work(), done again as a whole after conflicts, a bounded number of times.
+
+        Where to give way takes long, as after a wait for a lock, it is soon over: a worker has
+        to hear of a stop in between.
 
         Inside the caller's transaction it is done once: only the caller can start that again.
         """
+        end = time.monotonic() + CONFLICT_SECONDS
         for attempt in range(1, CONFLICT_TRIES + 1):
             try:
                 return work()
@@ -163,6 +168,7 @@ class Engine:
                 if (
                     self._in_callers_transaction
                     or attempt == CONFLICT_TRIES
+                    or time.monotonic() > end
                     or not self.is_conflict(error)
                 ):
                     raise
