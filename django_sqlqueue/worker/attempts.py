@@ -26,6 +26,8 @@ class Attempts:
         self._settler, self.holdings = settler, holdings
         self.abandoned: set[Claim] = set()
         """Attempts that were settled while their handlers would not end."""
+        self.moved_at = time.monotonic()
+        """When an attempt last ended or an outcome was stored."""
         self.timeouts = Timeouts(self._give_up)
         self.on_end: Callable[[Job, float], None] = lambda job, seconds: None
 
@@ -36,7 +38,8 @@ class Attempts:
 
     def end(self, job: Job, outcome: Outcome | None, started: float) -> None:
         """Hand the outcome on; None was settled by the attempt itself."""
-        seconds = job.__dict__["_seconds"] = time.monotonic() - started
+        self.moved_at = time.monotonic()
+        seconds = job.__dict__["_seconds"] = self.moved_at - started
         if outcome is None:
             self.holdings.drop([job])
             if not job.__dict__.get("_claim_lost"):
@@ -44,6 +47,14 @@ class Attempts:
         else:
             self._settler.put(job, outcome)
         self.on_end(job, seconds)
+
+    def are_held_up(self, running: set[Claim], lease: float) -> bool:
+        """Has nothing ended or been stored for a lease, and runs only what will not end?
+
+        On an engine with one writer, a hung handler's transaction keeps its own outcome out.
+        """
+        stuck = time.monotonic() - self.moved_at > lease
+        return bool(self.abandoned) and stuck and not running - self.abandoned
 
     def broke(self, job: Job, error: BaseException) -> Outcome:
         """Return the outcome of an attempt whose own machinery failed."""
@@ -54,7 +65,7 @@ class Attempts:
         return execution.outcome_of(job, error)
 
     def _give_up(self, job: Job, seconds: float) -> None:
-        job.__dict__["_seconds"] = seconds
+        job.__dict__["_seconds"], self.moved_at = seconds, time.monotonic()
         self.abandoned.add(claim_of(job))
         log.error(
             "Job %d (%s, queue %s) does not end; it is settled without its handler.",

@@ -35,17 +35,17 @@ class Coroutines(threading.Thread):
         super().__init__(name="sqlqueue-coroutines", daemon=True)
         self.limit = limit
         self._attempts = attempts
-        self._taken: set[Claim] = set()
+        self.taken: set[Claim] = set()
         self._stopped = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._loop.set_task_factory(_remember_child)
 
     def room(self) -> int:
-        return max(0, self.limit - len(self._taken))
+        return max(0, self.limit - len(self.taken))
 
     def feed(self, jobs: list[Job]) -> None:
         for job in jobs:
-            self._taken.add(claim_of(job))
+            self.taken.add(claim_of(job))
             self._loop.call_soon_threadsafe(self._begin, job)
 
     def finish(self) -> None:
@@ -80,7 +80,7 @@ class Coroutines(threading.Thread):
             outcome, counts = await self._attempt(job)
         except BaseException as error:
             outcome = self._attempts.broke(job, error)
-        self._taken.discard(claim_of(job))
+        self.taken.discard(claim_of(job))
         if counts:
             self._attempts.end(job, outcome, started)
 

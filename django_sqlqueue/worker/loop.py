@@ -17,7 +17,7 @@ from ..discovery import served_kinds
 from ..handlers import all_kinds
 from ..isolation import check_before_use, own_connections
 from ..models import Job
-from ..policy import Outcome
+from ..policy import Outcome, claim_of
 from .attempts import Attempts
 from .bell import Bell
 from .coroutines import Coroutines
@@ -170,10 +170,14 @@ class Runner:
         if self.stop.requested:
             return True
         if self.jobs_left == 0 or self._is_recycling():
-            return not self.holdings
+            return not self.holdings or self._is_held_up()
         if not self.options.drain or self.holdings:
             return False
         return not self._has_due_work()
+
+    def _is_held_up(self) -> bool:
+        running = self.pool.taken | self.coroutines.taken
+        return self.attempts.are_held_up(running, self.options.lease)
 
     def _has_due_work(self) -> bool:
         try:
@@ -218,6 +222,7 @@ class Runner:
             self.bell.ring()
 
     def _stored(self) -> None:
+        self.attempts.moved_at = time.monotonic()
         if not self.holdings or not self.pool.pace.ahead:
             self.bell.ring()
 
@@ -256,9 +261,12 @@ class Runner:
         until = time.monotonic() + self.options.grace
         if waiting := self.pool.take_back():
             within(3.0, lambda: self._release(waiting), self._patience)
-        while self.holdings and time.monotonic() < until and not self.stop.forced:
+        while self.holdings and time.monotonic() < until and not self._is_held_up():
+            if self.stop.forced:
+                break
             self.bell.wait(min(0.25, self.options.grace))
-        unfinished = self.holdings.all()
+        hung = self.attempts.abandoned
+        unfinished = [job for job in self.holdings.all() if claim_of(job) not in hung]
         if unfinished:
             log.warning("Gives back %d unfinished jobs.", len(unfinished))
             within(3.0, lambda: self._release(unfinished), self._patience)

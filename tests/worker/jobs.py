@@ -56,6 +56,15 @@ def stubborn(job):
             time.sleep(0.05)
 
 
+@handler("worker.stubborn_atomic", timeout=0.5, atomic=True)
+def stubborn_atomic(job):
+    """Never end, and hold what was written."""
+    Effect.objects.filter(name="wanted").update(n=job.id)
+    while True:
+        with suppress(JobTimeout):
+            time.sleep(0.05)
+
+
 @handler("worker.kill")
 def kill(job):
     note("started", job)

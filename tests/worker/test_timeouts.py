@@ -13,6 +13,7 @@ from django_sqlqueue.exceptions import JobTimeout
 from django_sqlqueue.models import Job
 from django_sqlqueue.worker.timeouts import Watch
 from tests.processes import wait_until
+from tests.testapp.models import Effect
 from tests.worker.base import RunnerTestCase, WorkerTestCase
 
 
@@ -113,6 +114,18 @@ class HungTests(WorkerTestCase):
         self.wait_for("failed", *hung)
         self.wait_for("done", late)
         self.assertEqual(late.attempts, 1)
+        self.end(worker)
+
+    def test_a_hung_transaction_ends_with_the_process_that_is_replaced(self):
+        Effect.objects.create(name="wanted")
+        hung = self.enqueue("worker.stubborn_atomic", max_attempts=1)
+        others = [self.enqueue("worker.noop") for _ in range(2)]
+        worker = self.start("--threads", "2", "--lease", "6")
+        self.wait_for("failed", hung, timeout=90)
+        self.wait_for("done", *others)
+        wait_until(lambda: "replaced by a fresh process" in worker.output)
+        self.assertEqual(Effect.objects.filter(name="wanted").update(n=-1), 1)
+        self.assertTrue(Effect.objects.filter(name="wanted", n=-1).exists())
         self.end(worker)
 
     def test_a_supervised_process_with_a_hung_handler_is_replaced_by_its_parent(self):

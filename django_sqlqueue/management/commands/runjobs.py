@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -144,6 +145,7 @@ class Command(BaseCommand):
         logging.shutdown()
         # A signal that comes now is kept until the new process has its handlers.
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        _keep_for_this_process()
         limit = [] if jobs_left is None else ["--max-jobs", str(jobs_left)]
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:], *limit])
 
@@ -154,6 +156,18 @@ class Command(BaseCommand):
             handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
             log.addHandler(handler)
             log.setLevel(logging.INFO)
+
+
+def _keep_for_this_process() -> None:
+    """Let no file but the standard ones pass to the process that takes this one's place.
+
+    Not every driver sees to that itself, and the server would go on with what a hung handler
+    has begun.
+    """
+    for name in os.listdir("/dev/fd"):
+        if int(name) > 2:
+            with contextlib.suppress(OSError):
+                os.set_inheritable(int(name), False)
 
 
 def _end_process(code: int, after: float = 0.0) -> None:
