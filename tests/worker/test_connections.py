@@ -169,7 +169,7 @@ class CountTests(FaultTestCase):
         wait_until(lambda: not self.sessions(), timeout=5)
 
     def _server(self) -> dict:
-        names = ("ENGINE", "NAME", "USER", "PASSWORD", "HOST", "PORT")
+        names = ("ENGINE", "NAME", "USER", "PASSWORD", "HOST", "PORT", "OPTIONS")
         return {name: connection.settings_dict[name] for name in names}
 
     def test_a_killed_worker_s_sessions_end_too(self):
