@@ -3,13 +3,16 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
 
 from django.db import IntegrityError, OperationalError, connection, connections, transaction
 from django.test import TransactionTestCase
+from django.utils import timezone
 
 from django_sqlqueue.models import Job
+from tests.testapp.models import Effect
 
 KIND = "shop.send_receipt"
 
@@ -56,6 +59,42 @@ class SnapshotTests(TransactionTestCase):
         with self.assertRaises(IntegrityError), one_snapshot():
             elsewhere(lambda: Job.objects.schedule("nightly", KIND, every=60)).join()
             Job.objects.schedule("nightly", KIND, every=30)
+
+
+class ReadingBeforeWritingTests(TransactionTestCase):
+    def write_after_the_first_read(self) -> Any:
+        """Let another connection write right after the first read, if it can."""
+        begun: list[threading.Thread] = []
+
+        def join() -> None:
+            for thread in begun:
+                thread.join()
+
+        def execute(execute: Any, sql: str, *rest: Any) -> Any:
+            found = execute(sql, *rest)
+            if sql.startswith("SELECT") and not begun:
+                begun.append(elsewhere(lambda: Effect.objects.create(name="between")))
+                begun[0].join(0.3)
+            return found
+
+        self.addCleanup(join)
+        return connection.execute_wrapper(execute)
+
+    def test_what_reads_first_can_write_in_a_transaction_although_others_write_between(self):
+        verbs: dict[str, Callable[[], int]] = {
+            "cancel_for_uri": lambda: Job.objects.cancel_for_uri("a"),
+            "cancel": lambda: Job.objects.filter(kind=KIND).cancel(),
+            "requeue": lambda: Job.objects.filter(kind=KIND).requeue(),
+            "cleanup": lambda: Job.objects.cleanup(timezone.now() + timedelta(days=1)),
+        }
+        for name, verb in verbs.items():
+            with self.subTest(verb=name):
+                Job.objects.all().delete()
+                Job.objects.enqueue_many([(KIND, {"uri": "a/b"}), ("shop.other", None)])
+                if name in ("requeue", "cleanup"):
+                    Job.objects.claim("runner", kinds=[KIND])[0].complete()
+                with transaction.atomic(), self.write_after_the_first_read():
+                    self.assertEqual(verb(), 1)
 
 
 class RetryingTests(TransactionTestCase):

@@ -152,6 +152,11 @@ class Engine:
     def lock_for_writing(self) -> None:
         """Take now what a later write in this transaction could be refused."""
 
+    def before_reading(self) -> None:
+        """Make sure that the caller's transaction can write after what it is about to read."""
+        if self._in_callers_transaction:
+            self.lock_for_writing()
+
     def retrying(self, work: Callable[[], Found]) -> Found:
         """Return work(), done again as a whole after conflicts, a bounded number of times.
 

@@ -58,6 +58,7 @@ class Operating(PinnedQuerySet):
         """
         before = check_instant("before", before)
         statuses = _settled(statuses)
+        self.engine.before_reading()
         old = self._table.filter(status__in=statuses, finished_at__lt=before)
         deleted, done = 0, 0
         while done != batches and (
@@ -81,6 +82,7 @@ class Operating(PinnedQuerySet):
 
     def _id_batches(self, condition: Q) -> Iterable[list[int]]:
         """Yield the ids of the matching jobs in ascending order, read batch by batch."""
+        self.engine.before_reading()
         if self.query.is_sliced:
             ids = self._table.filter(pk__in=list(self.values_list("pk", flat=True)))
             yield from in_batches(ids.filter(condition).values_list("pk", flat=True), BATCH)
@@ -174,6 +176,7 @@ class Operating(PinnedQuerySet):
     def _delete(self, doomed: Any) -> int:
         """Delete jobs with their history; the rows are locked first, lowest id first."""
         history: Any = self.model._meta.get_field("history").related_model
+        self.engine.before_reading()
         with self.engine.unit():
             locked = doomed.select_for_update().order_by("pk").values_list("pk", flat=True)
             deleted = 0
