@@ -15,6 +15,10 @@ from django_sqlqueue.models import Job
 from tests.testapp.models import Effect
 
 KIND = "shop.send_receipt"
+NO_WAITING = {
+    "postgresql": ["SET LOCAL lock_timeout = '1s'"],
+    "mysql": ["SET SESSION innodb_lock_wait_timeout = 1"],
+}
 
 
 def elsewhere(work: Callable[[], Any]) -> threading.Thread:
@@ -59,6 +63,32 @@ class SnapshotTests(TransactionTestCase):
         with self.assertRaises(IntegrityError), one_snapshot():
             elsewhere(lambda: Job.objects.schedule("nightly", KIND, every=60)).join()
             Job.objects.schedule("nightly", KIND, every=30)
+
+
+class WaitingTests(TransactionTestCase):
+    def test_cancel_for_uri_waits_for_no_job_that_another_transaction_has_put_in(self):
+        if connection.vendor == "sqlite":
+            self.skipTest("There is one writer.")
+        Job.objects.enqueue(KIND, {"uri": "a/b"})
+        begun, end = threading.Event(), threading.Event()
+
+        def put_in() -> None:
+            with transaction.atomic():
+                Job.objects.enqueue(KIND, {"uri": "z"})
+                begun.set()
+                end.wait(20)
+
+        other = elsewhere(put_in)
+        try:
+            self.assertTrue(begun.wait(20))
+            with connection.cursor() as cursor, transaction.atomic():
+                for setting in NO_WAITING[connection.vendor]:
+                    cursor.execute(setting)
+                self.assertEqual(Job.objects.cancel_for_uri("a"), 1)
+        finally:
+            end.set()
+            other.join()
+            connection.close()
 
 
 class ReadingBeforeWritingTests(TransactionTestCase):

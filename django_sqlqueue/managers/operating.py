@@ -74,7 +74,7 @@ class Operating(PinnedQuerySet):
         Returns how many. A running one loses its claim: what it does later changes nothing.
         """
         doomed = self._table.for_uri(uri)
-        return self.engine.retrying(lambda: self._delete(doomed))
+        return self.engine.retrying(lambda: self._delete_found(doomed))
 
     @property
     def _table(self) -> Any:
@@ -172,6 +172,18 @@ class Operating(PinnedQuerySet):
             finished_at=None,
             updated_at=ServerClock(),
         )
+
+    def _delete_found(self, doomed: Any) -> int:
+        """Delete jobs that no index finds, all or none.
+
+        They are looked for without locks: one engine would wait for every row it looks at.
+        """
+        self.engine.before_reading()
+        with self.engine.unit():
+            ids = list(doomed.order_by("pk").values_list("pk", flat=True))
+            return sum(
+                self._delete(self._table.filter(pk__in=each)) for each in in_batches(ids, BATCH)
+            )
 
     def _delete(self, doomed: Any) -> int:
         """Delete jobs with their history; the rows are locked first, lowest id first."""
