@@ -38,7 +38,7 @@ class Coroutines(threading.Thread):
         self.taken: set[Claim] = set()
         self._stopped = threading.Event()
         self._loop = asyncio.new_event_loop()
-        self._loop.set_task_factory(_remember_child)
+        self._loop.set_task_factory(_remember_child)  # type: ignore[arg-type, unused-ignore]
 
     def room(self) -> int:
         return max(0, self.limit - len(self.taken))
