@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import inspect
 import logging
+from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +62,8 @@ async def attempt_coroutine(job: Job) -> Outcome | None:
         found = await sync_to_async(_before_in_its_thread)(job)
         if isinstance(found, Outcome):
             return found
-        returned = await found.function(job)
+        with _named_by_its_claim(job):
+            returned = await found.function(job)
         ended = "_ended_by" in job.__dict__ and await sync_to_async(_ended_by_handler)(job)
         return None if ended else _completed(job, returned)
     except asyncio.CancelledError as error:
@@ -144,10 +147,20 @@ def _not_to_run(job: Job) -> Outcome | None:
 
 def _call(found: Handler, job: Job) -> Any:
     """Call the handler in a fresh context; a coroutine is awaited."""
-    value = contextvars.Context().run(found.function, job)
-    if inspect.isawaitable(value):
-        return contextvars.Context().run(async_to_sync(_await), value)
-    return value
+    with _named_by_its_claim(job):
+        value = contextvars.Context().run(found.function, job)
+        if inspect.isawaitable(value):
+            return contextvars.Context().run(async_to_sync(_await), value)
+        return value
+
+
+@contextlib.contextmanager
+def _named_by_its_claim(job: Job) -> Iterator[None]:
+    """Undo what the body, a handler, makes of the id: a deleted object has none."""
+    try:
+        yield
+    finally:
+        job.id, job.claims = policy.claim_of(job)
 
 
 async def _await(value: Any) -> Any:

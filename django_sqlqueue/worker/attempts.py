@@ -69,7 +69,7 @@ class Attempts:
         self.abandoned.add(claim_of(job))
         log.error(
             "Job %d (%s, queue %s) does not end; it is settled without its handler.",
-            job.id, job.kind, job.queue,
+            claim_of(job)[0], job.kind, job.queue,
         )  # fmt: skip
         self._settler.put(job, execution.timed_out(job))
         self.on_end(job, seconds)

@@ -59,5 +59,5 @@ class Renewal(threading.Thread):
         lost = [job for job in jobs if self._holdings.may_be_lost(job)]
         for job in lost:
             log.warning("Job %d (%s, queue %s) is lost: its claim is over.",
-                        job.id, job.kind, job.queue)  # fmt: skip
+                        claim_of(job)[0], job.kind, job.queue)  # fmt: skip
         self._holdings.drop(lost)

@@ -1,6 +1,7 @@
 """Leases are renewed while jobs run, whatever happens to a single renewal."""
 
 import threading
+from datetime import timedelta
 from unittest import mock
 
 import pytest
@@ -107,6 +108,31 @@ class RenewalTests(RunnerTestCase):
             self.wait_for_renewals(runner, 3)
             reported.set()
             wait_until(lambda: not runner.holdings)
+
+
+class OwnObjectTests(RunnerTestCase):
+    def test_a_handler_that_deletes_its_job_costs_no_other_job_its_lease(self):
+        deleted, end = threading.Event(), threading.Event()
+        self.addCleanup(end.set)
+
+        def deletes(job):
+            job.delete()
+            deleted.set()
+            end.wait(20)
+
+        self.handle("t.deletes", deletes)
+        self.handle("t.waits", lambda job: end.wait(20) and None)
+        waiting, _ = self.enqueue("t.waits"), self.enqueue("t.deletes")
+        self.start(threads=2, lease=1)
+        self.assertTrue(deleted.wait(20))
+        waiting.refresh_from_db()
+        first = waiting.lease_until
+        assert first is not None
+        later = Job.objects.filter(pk=waiting.pk, lease_until__gt=first + timedelta(seconds=1.5))
+        wait_until(later.exists)
+        end.set()
+        self.wait_for("done", waiting, *(self.enqueue("t.waits") for _ in range(2)))
+        self.assertEqual((waiting.attempts, waiting.claims), (1, 1))
 
 
 class HoldingsTests(RunnerTestCase):
