@@ -36,6 +36,18 @@ class SettledTests(Listening, TestCase):
             (Job, "testapp.fail", "abandon", "failed"),
         ]
 
+    def test_a_receiver_that_would_end_the_process_ends_nothing(self):
+        def leaves(**kwargs):
+            raise SystemExit(3)
+
+        signals.job_settled.connect(leaves)
+        self.addCleanup(signals.job_settled.disconnect, leaves)
+        Job.objects.enqueue("testapp.noop")
+        with self.assertLogs("django_sqlqueue", "ERROR") as logged:
+            assert run_jobs() == 1
+        assert "raised SystemExit" in logged.output[0]
+        assert Job.objects.get().status == "done"
+
     def test_it_is_sent_for_what_is_taken_from_lost_runners(self):
         for budget in (1, 2):
             Job.objects.enqueue("testapp.noop", max_attempts=budget)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ from ..signals import job_settled
 if TYPE_CHECKING:
     from ..models import Job
 
+log = logging.getLogger("django_sqlqueue")
+
 
 def somebody_listens(model: Any) -> bool:
     return job_settled.has_listeners(model)
@@ -24,10 +27,16 @@ def announce(pairs: Sequence[tuple[Job, Outcome]], statuses: Mapping[int, str], 
     for job, outcome in pairs:
         if job.id not in statuses:
             continue
-        send = partial(
-            job_settled.send_robust, type(job), job=job, outcome=outcome, status=statuses[job.id]
-        )
+        send = partial(_send, type(job), job=job, outcome=outcome, status=statuses[job.id])
         if job.__dict__.get("_in_atomic_handler"):
             transaction.on_commit(send, using=using, robust=True)
         else:
             send()
+
+
+def _send(sender: Any, **told: Any) -> None:
+    try:
+        job_settled.send_robust(sender, **told)
+    except SystemExit:
+        # It passes through, and would end the thread that stores all outcomes.
+        log.error("A receiver of job_settled raised SystemExit.")
