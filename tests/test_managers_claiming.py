@@ -30,6 +30,18 @@ def claimed(**options: Any) -> list[int]:
 
 
 class ClaimTests(TestCase):
+    def test_a_row_whose_time_is_none_is_left_alone_and_keeps_no_other_from_being_claimed(self):
+        if connection.vendor != "sqlite":
+            self.skipTest("The column holds nothing but times.")
+        with connection.cursor() as cursor:
+            for broken in ("''", "1790000000"):
+                cursor.execute(
+                    f"INSERT INTO django_sqlqueue_job (kind, run_at) VALUES ('{KIND}', {broken})"
+                )
+        good = put()
+        self.assertEqual(claimed(), [good.id])
+        self.assertEqual(Job.objects.count_live(KIND), 3)
+
     def test_a_claim_takes_the_first_jobs_of_any_number_of_kinds_and_queues(self):
         lanes = range(1000)
         Job.objects.enqueue_many(

@@ -22,6 +22,10 @@ from .base import (
     as_aware,
 )
 
+IS_TIME = "run_at > '1000-'"
+"""Differs on SQLite because its columns hold anything: a number or an empty text, as someone's SQL
+may have left it, comes before all times, and would keep all jobs from being claimed."""
+
 TERMS = 400
 """So many SELECTs may stand in one UNION, and somewhat more."""
 
@@ -34,7 +38,7 @@ class SQLite(Engine):
     clock = PRESENT
     lane_head = (
         "SELECT * FROM (SELECT {number}, kind, queue, priority, run_at"
-        f" FROM {TABLE} INDEXED BY {CLAIM_INDEX} WHERE status = 'ready'{{where}}"
+        f" FROM {TABLE} INDEXED BY {CLAIM_INDEX} WHERE status = 'ready' AND {IS_TIME}{{where}}"
         " ORDER BY {order} LIMIT 1)"
     )
 
@@ -137,7 +141,7 @@ def _claim_sql(lanes: int, returning: str) -> str:
     lane = (
         f"SELECT * FROM (SELECT id, priority, run_at FROM {TABLE} INDEXED BY {CLAIM_INDEX}"
         " WHERE status = 'ready' AND kind = %s AND queue = %s AND priority = %s"
-        " AND run_at <= %s ORDER BY run_at, id LIMIT %s)"
+        f" AND {IS_TIME} AND run_at <= %s ORDER BY run_at, id LIMIT %s)"
     )
     claimed = CLAIMED.format(now="%s", until="%s", owner="%s")
     # Differs on SQLite because it takes no more than 500 SELECTs side by side.
