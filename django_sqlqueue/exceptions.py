@@ -28,6 +28,16 @@ class InvalidSetting(SqlQueueError):
         super().__init__(f"{where} {problem}")
 
 
+class UnguardedSave(SqlQueueError):
+    """An existing job was to be saved as a whole, over what others have written meanwhile."""
+
+    def __init__(self, job_id: int | None):
+        super().__init__(
+            f"Job {job_id} changes by its verbs (complete, defer, requeue, …); "
+            "to change a column of your own, name it in update_fields."
+        )
+
+
 class ClaimLost(SqlQueueError):
     """The claim on this job is over: its lease ended or someone else settled it."""
 

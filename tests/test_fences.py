@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from django.forms.models import model_to_dict
 from django.test import TestCase
 
+from django_sqlqueue.exceptions import UnguardedSave
 from django_sqlqueue.models import Attempt, Job
 from django_sqlqueue.policy import Outcome
 
@@ -152,6 +153,16 @@ class LostClaimTests(TestCase):
                 self.assertIs(settle(job), False)
                 self.assertTrue(job.cancel_requested())
                 self.assertEqual(stored(job), before)
+
+    def test_a_whole_job_is_not_saved_over_what_others_have_written(self):
+        job = self.lost_claim(claimed_by_another)
+        before = stored(job)
+        with self.assertRaisesMessage(UnguardedSave, "name it in update_fields"):
+            job.save()
+        self.assertEqual(stored(job), before)
+        job.ref = "order:7"
+        job.save(update_fields=["ref"])
+        self.assertEqual(stored(job), {**before, "ref": "order:7"})
 
     def test_what_a_handler_makes_of_its_object_is_not_settled_in_the_place_of_its_claim(self):
         for name, settle in SETTLING.items():

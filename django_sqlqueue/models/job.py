@@ -17,9 +17,10 @@ from ..indexes import PartialIndex
 from ..lifecycle import LIVE, READY, RUNNING, SETTLED, STATUSES
 from ..managers import JobManager, JobQuerySet
 from ..policy import Outcome
+from .guarded import GuardedRow
 
 
-class Job(models.Model):
+class Job(GuardedRow):
     """One row of work. Its columns change only by the moves of lifecycle.py."""
 
     id = models.BigAutoField(primary_key=True)
@@ -275,8 +276,6 @@ class Job(models.Model):
         Returns False, and writes nothing, where it is not settled or a live twin holds its key.
         """
         return self._table.requeue_one(self, delay)
-
-    # For the handler
 
     def report_progress(self, percent: float, note: str = "") -> bool:
         """Store how far the job is, 0 to 100 percent; False where the claim was lost."""
