@@ -22,7 +22,7 @@ from tests.servers import SERVERS, Unavailable
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 # Many tests wait for other processes, so more of them than cores can run side by side.
-WORKERS = "4"
+WORKERS = "8"
 
 
 @dataclass(frozen=True)
