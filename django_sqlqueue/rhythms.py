@@ -130,7 +130,7 @@ class Cron:
 
     def _in_real_time(self, instant: datetime, reverse: bool) -> Iterator[datetime]:
         zone = ZoneInfo(self.zone)
-        offset = _offset(instant, zone)
+        since, offset = instant, _offset(instant, zone)
         while True:
             for match in self._walls(instant.replace(tzinfo=None) + offset, reverse):
                 due = (match - offset).replace(tzinfo=UTC)
@@ -140,10 +140,9 @@ class Cron:
             else:
                 return
             # The clocks change before it: go on from there by the new time of day.
-            instant = _beyond_change(instant, due, zone)
-            offset = _offset(instant, zone)
-            if not reverse:
-                instant -= TICK
+            since = _beyond_change(since, due, zone)
+            offset = _offset(since, zone)
+            instant = since if reverse else since - TICK
 
     def _walls(self, wall: datetime, reverse: bool) -> Iterator[datetime]:
         """Yield the readings of a clock that never changes, after `wall` or up to it."""

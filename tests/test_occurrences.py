@@ -265,6 +265,16 @@ class ClockChangeTests(SimpleTestCase):
                 with self.subTest(zone=zone, cron=expression, days=days):
                     self.assertEqual(rhythm.count(start, end), found)
 
+    def test_two_changes_of_the_clocks_before_the_next_time_are_both_passed(self):
+        rhythm = Cron("45 * 4 4 *", "Pacific/Apia")  # which left out a day, then summer time ended
+        start = datetime(2011, 10, 24, tzinfo=UTC)
+        self.assertEqual(rhythm.after(start, start), datetime(2012, 4, 3, 11, 45, tzinfo=UTC))
+        before = datetime(2012, 4, 3, 11, 44, tzinfo=UTC)
+        self.assertEqual(
+            rhythm.latest(before, datetime(2010, 1, 1, tzinfo=UTC)),
+            datetime(2011, 4, 5, 10, 45, tzinfo=UTC),
+        )
+
     @given(
         zone=st.sampled_from(sorted({zone for zone, _, _, _ in CHANGES})),
         cron=st.sampled_from(sorted({cron for _, _, cron, _ in CHANGES} | {"*/7 1-3 * * *"})),

@@ -8,6 +8,7 @@ from tests.run import (
     FAILED,
     PASSED,
     SKIPPED,
+    WORKERS,
     Result,
     describe,
     exit_code,
@@ -78,4 +79,4 @@ def test_an_unknown_engine_is_refused_by_name(capsys):
 
 def test_a_single_test_runs_in_one_process():
     assert "--numprocesses=0" in pytest_command(["tests/test_run.py::test_x"], Path("r.xml"))
-    assert "--numprocesses=4" in pytest_command(["tests/test_run.py"], Path("r.xml"))
+    assert f"--numprocesses={WORKERS}" in pytest_command(["tests/test_run.py"], Path("r.xml"))
