@@ -17,7 +17,7 @@ from django.db import connections
 from . import discovery, occurrences, policy, reasons
 from .conf import settings
 from .engines import engine_for
-from .engines.base import as_aware
+from .engines.instants import as_aware
 from .exceptions import Abandon, ClaimLost, Defer, JobTimeout, Retry
 from .fields import DamagedJSON
 from .handlers import Handler, handler_of

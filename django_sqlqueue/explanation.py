@@ -14,7 +14,7 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from .engines.base import as_attribute, as_aware
+from .engines.instants import as_attribute, as_aware
 from .lifecycle import CANCELLED, DONE, FAILED, READY, RUNNING
 from .managers.adjusting import PAUSED_UNTIL
 from .managers.base import with_status

@@ -15,7 +15,7 @@ from django.db import connection  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
 from django_sqlqueue import Retry, handler  # noqa: E402
-from django_sqlqueue.engines.base import as_attribute, as_aware  # noqa: E402
+from django_sqlqueue.engines.instants import as_attribute, as_aware  # noqa: E402
 from django_sqlqueue.models import Job  # noqa: E402
 from django_sqlqueue.testing import run_jobs  # noqa: E402
 

@@ -12,7 +12,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
-from ..engines.base import as_aware
+from ..engines.instants import as_aware
 from ..explanation import explain
 from ..fields import DamagedJSON
 from ..lifecycle import LIVE, RUNNING, SETTLED

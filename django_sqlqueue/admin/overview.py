@@ -15,7 +15,7 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 
 from ..conf import settings
-from ..engines.base import as_attribute
+from ..engines.instants import as_attribute
 from ..explanation import alive_workers
 from ..lifecycle import DONE, FAILED, RUNNING, STATUSES
 from ..managers.base import with_status

@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
-from ..engines.base import as_aware
+from ..engines.instants import as_aware
 from ..lifecycle import READY, RUNNING, SETTLED
 from ..managers.adjusting import PAUSED_UNTIL
 from ..models import Attempt, Job, Schedule

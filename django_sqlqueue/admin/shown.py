@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from ..conf import settings
-from ..engines.base import as_attribute, as_aware
+from ..engines.instants import as_attribute, as_aware
 from ..fields import DamagedJSON
 from ..lifecycle import CANCELLED, DONE, FAILED, READY, RUNNING, STATUSES
 from ..managers.adjusting import PAUSED_UNTIL

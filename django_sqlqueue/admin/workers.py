@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from ..engines.base import as_aware
+from ..engines.instants import as_aware
 from ..explanation import ALIVE_WITHIN
 from ..lifecycle import RUNNING
 from ..managers.base import with_status

@@ -8,21 +8,18 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache, lru_cache
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from functools import cache
+from typing import Any, ClassVar, TypeVar
 
-from django.conf import settings
 from django.db import DatabaseError, transaction
-from django.utils import timezone
 
-from ..lifecycle import CANCELLED, SETTLED
 from ..policy import Settlement
+from .instants import After, as_attribute, as_aware
 from .lanes import Lane, Probe, lanes
+from .statements import PAUSED, TABLE, quoted
 
-TABLE = "django_sqlqueue_job"
-PAUSED = "django_sqlqueue_pausedqueue"
-CLAIM_INDEX = "sqlqueue_claim_idx"
 CONFLICT_TRIES = 8
 CONFLICT_SECONDS = 15.0
 TEXT_AT_ONCE = 2_000_000
@@ -31,10 +28,18 @@ TEXT_AT_ONCE = 2_000_000
 Found = TypeVar("Found")
 
 
-class After(NamedTuple):
-    """An instant that the write itself computes: so many seconds after its clock."""
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """At most `limit` due jobs of these kinds and queues, None meaning any, for a runner."""
 
-    seconds: float = 0.0
+    owner: str
+    kinds: Sequence[str] | None
+    queues: Sequence[str] | None
+    limit: int
+    lease: float
+    """Seconds for which the claim holds."""
+    now: datetime | None
+    """Stands in for the clock where it is given."""
 
 
 class Engine:
@@ -69,9 +74,7 @@ class Engine:
 
     def instant(self, value: datetime) -> Any:
         """Return the parameter for an instant: naive means local time, as in Django."""
-        if value.tzinfo is None:
-            value = timezone.make_aware(value, timezone.get_default_timezone())
-        return value.astimezone(UTC).replace(tzinfo=None)
+        return as_aware(value).replace(tzinfo=None)
 
     def read_instant(self, value: Any) -> datetime:
         """Return an instant as an attribute holds it: aware under USE_TZ, else naive local."""
@@ -252,16 +255,7 @@ class Engine:
                 for number, kind, queue, priority, run_at in cursor.fetchall()
             ]
 
-    def claim(
-        self,
-        owner: str,
-        kinds: Sequence[str] | None,
-        queues: Sequence[str] | None,
-        limit: int,
-        lease: float,
-        now: datetime | None,
-        returning: Sequence[str],
-    ) -> list[Any]:
+    def claim(self, request: ClaimRequest, returning: Sequence[str]) -> list[Any]:
         """Move due jobs from ready to running, atomically; return their `returning` columns.
 
         The rows come in no order. Other claimers are never waited for.
@@ -286,7 +280,7 @@ class Engine:
     # Pieces of statements
 
     def _names(self, columns: Sequence[str], prefix: str = "") -> str:
-        return _quoted(tuple(columns), prefix, self.quote)
+        return quoted(tuple(columns), prefix, self.quote)
 
     def _settlement_row(self, item: Settlement) -> tuple[Any, ...]:
         """Return the values of SETTLED_COLUMNS for one settlement."""
@@ -303,47 +297,3 @@ class Engine:
             None if item.deadline is None else self.instant(item.deadline),
             item.missed,
         )
-
-
-@lru_cache(maxsize=64)
-def _quoted(columns: tuple[str, ...], prefix: str, quote: str) -> str:
-    return ", ".join(f"{prefix}{quote}{name}{quote}" for name in columns)
-
-
-SETTLEMENT_COLUMNS = (
-    "job_id", "claim", "to_status", "to_attempts", "to_reason", "to_result", "to_delay",
-    "to_run_at", "to_due_at", "to_deadline", "to_missed",
-)  # fmt: skip
-"""The columns of a settlement in SQL; none is also a column of the job, so none needs a prefix."""
-
-CLAIMED = (
-    "status = 'running', attempts = attempts + 1, claims = claims + 1,"
-    " started_at = {now}, updated_at = {now}, lease_until = {until}, lease_owner = {owner},"
-    " progress = NULL, progress_note = ''"
-)
-"""What a claim writes, on every engine."""
-
-SETTLED_BY = (
-    "finished_at = CASE WHEN cancel_requested_at IS NOT NULL"
-    f" OR to_status IN {SETTLED} THEN {{now}} END,"
-    f" status = CASE WHEN cancel_requested_at IS NULL THEN to_status ELSE '{CANCELLED}' END,"
-    " attempts = to_attempts, last_error = to_reason, result = COALESCE(to_result, result),"
-    " run_at = COALESCE(to_run_at, {delayed}, run_at), due_at = COALESCE(to_due_at, due_at),"
-    " deadline = COALESCE(to_deadline, deadline), missed_count = missed_count + to_missed,"
-    " lease_until = NULL, lease_owner = NULL, updated_at = {now}"
-)
-"""What a settlement writes, on every engine."""
-
-
-def as_aware(value: datetime) -> datetime:
-    """Return an instant in UTC, from what an attribute holds."""
-    if value.tzinfo is None:
-        value = timezone.make_aware(value, timezone.get_default_timezone())
-    return value.astimezone(UTC)
-
-
-def as_attribute(value: datetime) -> datetime:
-    """Return an aware instant as Django's attributes hold it under the project's USE_TZ."""
-    if settings.USE_TZ:
-        return value
-    return timezone.make_naive(value, timezone.get_default_timezone())

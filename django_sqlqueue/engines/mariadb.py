@@ -8,15 +8,9 @@ from typing import Any
 
 from ..lifecycle import CANCELLED
 from ..policy import Settlement
-from .base import (
-    CLAIM_INDEX,
-    CLAIMED,
-    SETTLED_BY,
-    SETTLEMENT_COLUMNS,
-    TABLE,
-    After,
-    Engine,
-)
+from .base import ClaimRequest, Engine
+from .instants import After
+from .statements import CLAIM_INDEX, CLAIMED, SETTLED_BY, SETTLEMENT_COLUMNS, TABLE
 
 CONFLICTS = {1205, 1213, 1020}
 """Lock wait timeout, deadlock, record changed since the snapshot."""
@@ -121,21 +115,12 @@ class MariaDB(Engine):
             return self._select(returning, "id = LAST_INSERT_ID()", [])
         return super().insert(columns, rows, now, returning)
 
-    def claim(
-        self,
-        owner: str,
-        kinds: Sequence[str] | None,
-        queues: Sequence[str] | None,
-        limit: int,
-        lease: float,
-        now: datetime | None,
-        returning: Sequence[str],
-    ) -> list[Any]:
-        heads = self.lanes(kinds, queues)
+    def claim(self, request: ClaimRequest, returning: Sequence[str]) -> list[Any]:
+        heads = self.lanes(request.kinds, request.queues)
         if not heads:
             return []
-        clock, clock_params = self.moment(After(), now)
-        until, until_params = self.moment(After(lease), now)
+        clock, clock_params = self.moment(After(), request.now)
+        until, until_params = self.moment(After(request.lease), request.now)
         lane = (
             f"(SELECT id, priority, run_at FROM {TABLE} FORCE INDEX ({CLAIM_INDEX})"
             " WHERE status = 'ready' AND kind = %s AND queue = %s AND priority = %s"
@@ -146,17 +131,17 @@ class MariaDB(Engine):
         for head in heads:
             # What lies before the head of a lane was settled a moment ago and may still be there.
             first = self.instant(head.run_at)
-            params += [head.kind, head.queue, head.priority, first, *clock_params, limit]
+            params += [head.kind, head.queue, head.priority, first, *clock_params, request.limit]
         claimed = CLAIMED.format(now=clock, until=until, owner="%s")
         with self.unit(), self.connection.cursor() as cursor:
             cursor.execute(" UNION ALL ".join([lane] * len(heads)), params)
-            due = sorted(cursor.fetchall(), key=lambda row: (-row[1], row[2], row[0]))[:limit]
+            due = sorted(cursor.fetchall(), key=lambda row: (-row[1], row[2], row[0]))
             if not due:
                 return []
-            ids, places = _id_list(row[0] for row in due)
+            ids, places = _id_list(row[0] for row in due[: request.limit])
             cursor.execute(
                 f"UPDATE {TABLE} SET {claimed} WHERE id IN {places} AND status = 'ready'",
-                [*clock_params, *clock_params, *until_params, owner, *ids],
+                [*clock_params, *clock_params, *until_params, request.owner, *ids],
             )
             return self._select(returning, f"id IN {places}", ids)
 

@@ -7,8 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from ..policy import Settlement
-from .base import CLAIMED, PAUSED, SETTLED_BY, TABLE, After, Engine, as_aware
+from .base import ClaimRequest, Engine
+from .instants import After, as_aware
 from .lanes import Lane
+from .statements import CLAIMED, PAUSED, SETTLED_BY, TABLE
 
 CHANNEL = "django_sqlqueue"
 
@@ -152,23 +154,14 @@ class PostgreSQL(Engine):
                 if queues is None or queue in queues
             ]
 
-    def claim(
-        self,
-        owner: str,
-        kinds: Sequence[str] | None,
-        queues: Sequence[str] | None,
-        limit: int,
-        lease: float,
-        now: datetime | None,
-        returning: Sequence[str],
-    ) -> list[Any]:
-        walk, params = _walk(kinds, queues)
-        clock, clock_params = self.moment(After(), now)
-        until, until_params = self.moment(After(lease), now)
+    def claim(self, request: ClaimRequest, returning: Sequence[str]) -> list[Any]:
+        walk, params = _walk(request.kinds, request.queues)
+        clock, clock_params = self.moment(After(), request.now)
+        until, until_params = self.moment(After(request.lease), request.now)
         claimed = CLAIMED.format(now=clock, until=until, owner="%s")
         due = ""
-        if queues is not None:
-            due, due_params = " AND lane.queue = ANY(%s)", [list(queues)]
+        if request.queues is not None:
+            due, due_params = " AND lane.queue = ANY(%s)", [list(request.queues)]
         else:
             due_params = []
         sql = (
@@ -184,8 +177,8 @@ class PostgreSQL(Engine):
             f" RETURNING {self._names(returning, 'job.')}"
         )
         params = [
-            *params, *clock_params, limit, *clock_params, *due_params, limit,
-            *clock_params, *clock_params, *until_params, owner,
+            *params, *clock_params, request.limit, *clock_params, *due_params, request.limit,
+            *clock_params, *clock_params, *until_params, request.owner,
         ]  # fmt: skip
         own = not self.connection.in_atomic_block
         with self.unit(), self.connection.cursor() as cursor:

@@ -11,16 +11,9 @@ from typing import Any
 from django.utils import timezone
 
 from ..policy import Settlement
-from .base import (
-    CLAIM_INDEX,
-    CLAIMED,
-    SETTLED_BY,
-    SETTLEMENT_COLUMNS,
-    TABLE,
-    After,
-    Engine,
-    as_aware,
-)
+from .base import ClaimRequest, Engine
+from .instants import After, as_aware
+from .statements import CLAIM_INDEX, CLAIMED, SETTLED_BY, SETTLEMENT_COLUMNS, TABLE
 
 IS_TIME = "run_at > '1000-'"
 """Differs on SQLite because its columns hold anything: a number or an empty text, as someone's SQL
@@ -84,26 +77,18 @@ class SQLite(Engine):
             [uri, uri + "/", uri + "0"],
         )
 
-    def claim(
-        self,
-        owner: str,
-        kinds: Sequence[str] | None,
-        queues: Sequence[str] | None,
-        limit: int,
-        lease: float,
-        now: datetime | None,
-        returning: Sequence[str],
-    ) -> list[Any]:
-        present = as_aware(now or timezone.now())
-        due = [lane for lane in self.lanes(kinds, queues) if lane.run_at <= present]
+    def claim(self, request: ClaimRequest, returning: Sequence[str]) -> list[Any]:
+        present = as_aware(request.now or timezone.now())
+        due = [lane for lane in self.lanes(request.kinds, request.queues) if lane.run_at <= present]
         if not due:
             return []
-        now_param, until = self.instant(present), self.instant(present + timedelta(seconds=lease))
-        params: list[Any] = [now_param, now_param, until, owner]
+        now_param = self.instant(present)
+        until = self.instant(present + timedelta(seconds=request.lease))
+        params: list[Any] = [now_param, now_param, until, request.owner]
         for lane in due:
-            params += [lane.kind, lane.queue, lane.priority, now_param, limit]
+            params += [lane.kind, lane.queue, lane.priority, now_param, request.limit]
         with self.connection.cursor() as cursor:
-            cursor.execute(_claim_sql(len(due), self._names(returning)), [*params, limit])
+            cursor.execute(_claim_sql(len(due), self._names(returning)), [*params, request.limit])
             return cursor.fetchall()
 
     def settle(

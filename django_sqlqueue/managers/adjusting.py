@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import F, Q
 from django.db.models.functions import Coalesce
 
-from ..engines.base import as_aware
+from ..engines.instants import as_aware
 from ..fields import ServerClock
 from ..lifecycle import READY, RUNNING
 from ..newjob import LATEST, check_priority, check_queue

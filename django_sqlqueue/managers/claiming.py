@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Min
 
 from ..durations import Seconds, to_seconds
-from ..engines.base import as_attribute, as_aware
+from ..engines.base import ClaimRequest
+from ..engines.instants import as_attribute, as_aware
 from ..exceptions import InvalidJob
 from ..fields import ServerClock
 from ..lifecycle import RUNNING
@@ -49,9 +50,8 @@ class Claiming(Settling):
         if kinds == [] or queues == []:
             return []
         engine = self.engine
-        rows = engine.retrying(
-            lambda: engine.claim(owner, kinds, queues, limit, seconds, now, self.columns)
-        )
+        request = ClaimRequest(owner, kinds, queues, limit, seconds, now)
+        rows = engine.retrying(lambda: engine.claim(request, self.columns))
         jobs = self.from_rows(rows)
         for job in jobs:
             job.__dict__["_claim"] = (job.id, job.claims)

@@ -14,7 +14,8 @@ from django.db.models.fields import NOT_PROVIDED
 from .. import payloads
 from ..conf import settings
 from ..durations import Seconds, to_seconds
-from ..engines.base import TEXT_AT_ONCE, After
+from ..engines.base import TEXT_AT_ONCE
+from ..engines.instants import After
 from ..exceptions import InvalidJob
 from ..kinds import options_of
 from ..newjob import (

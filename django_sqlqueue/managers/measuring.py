@@ -11,7 +11,7 @@ from typing import Any
 from django.db import connections
 from django.db.models import Q, Value
 
-from ..engines.base import as_aware
+from ..engines.instants import as_aware
 from ..lifecycle import FAILED, READY, SETTLED, STATUSES
 from .base import PinnedQuerySet, with_status
 

@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models import Count
 from django.db.models.expressions import RawSQL
 
-from ..engines.base import as_aware
+from ..engines.instants import as_aware
 from ..lifecycle import FAILED, LIVE, STATUSES
 from ..newjob import check_text, check_whole
 from .base import PinnedQuerySet, with_status

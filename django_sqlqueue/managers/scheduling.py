@@ -11,7 +11,8 @@ from django.db import IntegrityError, transaction
 
 from .. import occurrences
 from ..durations import Seconds, to_seconds
-from ..engines.base import CONFLICT_TRIES, as_aware
+from ..engines.base import CONFLICT_TRIES
+from ..engines.instants import as_aware
 from ..exceptions import InvalidJob
 from ..fields import ServerClock
 from ..lifecycle import LIVE, READY, SETTLED

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from .. import occurrences, payloads, policy
 from ..conf import settings
 from ..durations import Seconds, clamp, to_seconds
-from ..engines.base import TEXT_AT_ONCE, as_aware
+from ..engines.base import TEXT_AT_ONCE
+from ..engines.instants import as_aware
 from ..exceptions import InvalidJob
 from ..fields import ServerClock
 from ..kinds import backoff_of

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import Max, Q
 
-from ..engines.base import as_aware
+from ..engines.instants import as_aware
 from ..fields import ServerClock
 from .base import PinnedQuerySet
 

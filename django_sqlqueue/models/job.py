@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from ..constraints import LiveKeyConstraint
 from ..durations import Seconds
-from ..engines.base import as_aware
+from ..engines.instants import as_aware
 from ..fields import ExactCharField, InstantField, ServerClock, StoredJSONField
 from ..indexes import PartialIndex
 from ..lifecycle import LIVE, READY, RUNNING, SETTLED, STATUSES

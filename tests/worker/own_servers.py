@@ -43,8 +43,8 @@ class OwnServer:
     def remove(self) -> None:
         raise NotImplementedError
 
-    def migrate(self) -> None:
-        environ = {**os.environ, **self.environ(), "DJANGO_SETTINGS_MODULE": "tests.settings"}
+    def migrate(self, settings: str = "tests.settings") -> None:
+        environ = {**os.environ, **self.environ(), "DJANGO_SETTINGS_MODULE": settings}
         command = [sys.executable, "-m", "django", "migrate", "--run-syncdb", "-v0"]
         subprocess.run(command, check=True, cwd=ROOT, env=environ)
 
@@ -156,6 +156,9 @@ class OwnPostgres(OwnServer):
 
 
 class OwnMariaDB(OwnServer):
+    FLUSH = 0
+    """What becomes of the log at a commit: 0 waits, 2 outlives the server, 1 the machine."""
+
     def __init__(self) -> None:
         binary = shutil.which("mariadbd", path=f"{os.environ['PATH']}:/usr/sbin:/usr/libexec")
         install = shutil.which("mariadb-install-db")
@@ -169,7 +172,7 @@ class OwnMariaDB(OwnServer):
         self._command = [
             binary, "--no-defaults", f"--datadir={self._folder / 'data'}",
             f"--socket={self._socket}", f"--pid-file={self._folder / 'pid'}",
-            "--skip-networking", "--innodb-flush-log-at-trx-commit=0",
+            "--skip-networking", f"--innodb-flush-log-at-trx-commit={self.FLUSH}",
             "--innodb-buffer-pool-size=32M", *account,
         ]  # fmt: skip
         made = subprocess.run(

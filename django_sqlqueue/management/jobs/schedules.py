@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from ...engines.base import as_aware
+from ...engines.instants import as_aware
 from ...lifecycle import LIVE
 from ...managers.adjusting import PAUSED_UNTIL
 from ...models import Job
