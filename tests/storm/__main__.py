@@ -1,0 +1,113 @@
+"""Raises a storm over one engine: `python -m tests.storm --engine NAME --seed N`.
+
+Without --engine it is that of DATABASE_URL, as `python -m tests.run --module tests.storm` sets it
+for one engine after the other; the database itself is always the storm's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import django
+
+from tests.servers import Unavailable
+from tests.storm.audit import Report
+from tests.storm.evidence import Evidence
+from tests.storm.run import Options, Storm
+from tests.storm.servers import SETTINGS, STORM_SERVERS, StormServer
+
+SCHEMES = {"sqlite": "sqlite", "postgres": "postgresql", "postgresql": "postgresql",
+           "mysql": "mariadb"}  # fmt: skip
+NOTHING_TO_DO = 0
+MOST_SHOWN = 5
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    options = parse(argv)
+    signal.signal(signal.SIGTERM, lambda signum, frame: sys.exit(128 + signum))
+    print(f"storm over {options.engine} with seed {options.seed}", flush=True)
+    try:
+        server = STORM_SERVERS[options.engine]()
+    except Unavailable as error:
+        print(f"skipped: {error}")
+        return NOTHING_TO_DO
+    folder = Path(tempfile.mkdtemp(prefix="sqlqueue-storm-"))
+    try:
+        report = storm_over(server, options, folder)
+    finally:
+        server.remove()
+    if not report.breaches:
+        shutil.rmtree(folder)
+        return 0
+    print(f"the journal and the log are kept in {folder}")
+    return 1
+
+
+def storm_over(server: StormServer, options: Options, folder: Path) -> Report:
+    server.migrate(SETTINGS)
+    os.environ.update(server.environ(), DJANGO_SETTINGS_MODULE=SETTINGS)
+    os.environ["TEST_FOLDER"] = str(folder)
+    django.setup()
+    began = time.monotonic()
+    storm = Storm(options, server, folder)
+    report, evidence = storm.run()
+    print(figures(storm, report, evidence, time.monotonic() - began), flush=True)
+    for breach in report.breaches[:MOST_SHOWN]:
+        print(f"\nBREACH of {breach.rule}: job {breach.job}: {breach.says}")
+    if report.breaches:
+        first = report.breaches[0]
+        print(f"{len(report.breaches)} breaches: {dict(Counter(b.rule for b in report.breaches))}")
+        print("\nAll that is known of the first one's job:")
+        print("\n".join(evidence.history(first.job, first.token)), flush=True)
+    return report
+
+
+def figures(storm: Storm, report: Report, evidence: Evidence, seconds: float) -> str:
+    deaths = sum(
+        run.began["kind"] in ("storm.killing", "storm.exiting")
+        for runs in evidence.runs.values()
+        for run in runs
+    )
+    statuses = Counter(row["status"] for row in evidence.rows.values())
+    lines = [
+        f"{len(evidence.rows)} jobs ({_counts(statuses)}) on {storm.server.version()}",
+        f"{sum(map(len, evidence.runs.values()))} runs of handlers, {seconds:.0f} s",
+        f"{storm.fleet.kills} kills, {deaths} deaths by handlers, {storm.fleet.started} starts",
+        f"faults: {_counts(storm.weather.begun)}",
+    ]
+    for rule, number in report.checked.items():
+        lines.append(f"  {number:>7,} times: {rule.replace('_', ' ')}")
+    return "\n".join(lines)
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{number} {name}" for name, number in sorted(counts.items()))
+
+
+def parse(argv: Sequence[str] | None) -> Options:
+    parser = argparse.ArgumentParser(prog="python -m tests.storm", description=__doc__)
+    scheme = os.environ.get("DATABASE_URL", "sqlite").partition(":")[0]
+    parser.add_argument("--engine", choices=list(STORM_SERVERS), default=SCHEMES[scheme])
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--seconds", type=float, default=150.0, help="how long it storms")
+    parser.add_argument("--jobs", type=int, default=20_000)
+    parser.add_argument("--kills", type=int, default=210)
+    parser.add_argument("--others", type=float, default=0.3, help="other process faults a second")
+    parser.add_argument("--history", choices=["failures", "all"], help="default: by the seed")
+    given = parser.parse_args(argv)
+    if given.history is None:
+        given.history = "all" if given.seed % 2 else "failures"
+    return Options(**vars(given))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,198 @@
+"""The faults of a storm, one table: what each does to the fleet or to the database.
+
+A fault begins and, after its time, ends; one that only strikes has nothing to end.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tests.storm import journal
+
+if TYPE_CHECKING:
+    from tests.storm.fleet import Fleet
+    from tests.storm.servers import StormServer
+
+
+@dataclass
+class Stage:
+    """Where a fault strikes."""
+
+    fleet: Fleet
+    server: StormServer
+    lease: float
+
+
+class Fault:
+    """One thing that goes wrong."""
+
+    name = ""
+    weight = 1.0
+    engines: tuple[str, ...] = ("sqlite", "postgresql", "mariadb")
+    lasts = (0.0, 0.0)
+    """From and to how many seconds."""
+
+    def begin(self, stage: Stage, dice: float) -> dict[str, Any]:
+        """Strike; return what the journal should know."""
+        raise NotImplementedError
+
+    def end(self, stage: Stage) -> None:
+        """Put right what was begun."""
+
+
+class ProcessFault(Fault):
+    """A signal to one process of a crew."""
+
+    crew = ""
+    signum = signal.SIGKILL
+
+    def __init__(self) -> None:
+        self.hit: list[int] = []
+
+    def begin(self, stage: Stage, dice: float) -> dict[str, Any]:
+        found = sorted(self.candidates(stage))
+        if not found:
+            return {"pids": []}
+        pid = found[int(dice * len(found))]
+        stage.fleet.hit(pid, self.signum)
+        self.hit.append(pid)
+        return {"pids": [pid]}
+
+    def candidates(self, stage: Stage) -> list[int]:
+        return stage.fleet.workers() if self.crew == "workers" else stage.fleet.pids(self.crew)
+
+
+class PauseFault(ProcessFault):
+    """A process stands still for a while, then goes on as if nothing had been."""
+
+    signum = signal.SIGSTOP
+
+    def end(self, stage: Stage) -> None:
+        while self.hit:
+            stage.fleet.hit(self.hit.pop(0), signal.SIGCONT)
+
+
+class KillWorker(ProcessFault):
+    name, crew = "worker killed", "workers"
+
+
+class KillProducer(ProcessFault):
+    name, crew, weight = "producer killed", "producers", 0.25
+
+
+class KillOperator(ProcessFault):
+    name, crew, weight = "operator killed", "operators", 0.05
+
+
+class KillSupervisor(ProcessFault):
+    name, crew, weight = "supervisor killed", "supervisors", 0.06
+
+
+KILLS: tuple[type[ProcessFault], ...] = (KillWorker, KillProducer, KillOperator, KillSupervisor)
+
+
+class PauseWorker(PauseFault):
+    name, crew, weight, lasts = "worker stands still", "workers", 4.0, (3.5, 6.0)
+
+
+class PauseWorkerBriefly(PauseFault):
+    name, crew, weight, lasts = "worker stumbles", "workers", 1.0, (0.3, 2.0)
+
+
+class PauseSupervisor(PauseFault):
+    name, crew, weight, lasts = "supervisor stands still", "supervisors", 0.5, (2.0, 6.0)
+
+
+class TermWorker(ProcessFault):
+    name, crew, weight, signum = "worker asked to stop", "workers", 3.0, signal.SIGTERM
+
+
+class TermSupervisor(ProcessFault):
+    name, crew, weight, signum = "supervisor asked to stop", "supervisors", 0.3, signal.SIGTERM
+
+
+class ForceWorker(ProcessFault):
+    """Asked twice: release and leave at once."""
+
+    name, crew, weight, signum = "worker told to leave", "workers", 0.5, signal.SIGTERM
+
+    def begin(self, stage: Stage, dice: float) -> dict[str, Any]:
+        facts = super().begin(stage, dice)
+        for pid in facts["pids"]:
+            stage.fleet.hit(pid, self.signum)
+        return facts
+
+
+PROCESS_FAULTS: tuple[type[ProcessFault], ...] = (
+    PauseWorker, PauseWorkerBriefly, PauseSupervisor, TermWorker, TermSupervisor, ForceWorker,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Event:
+    """A fault that is planned: when, which, how long, and whom it hits."""
+
+    at: float
+    fault: str
+    lasts: float
+    dice: float
+
+
+def plan(seed: int, engine: str, seconds: float, kills: int, others: float) -> list[Event]:
+    """Return what will go wrong: the same seed, the same faults in the same order.
+
+    `others` is how many process faults that do not kill come in a second.
+    """
+    dice = random.Random(f"{seed} {engine}")
+    events = [_draw(dice, KILLS, engine, dice.uniform(1, seconds)) for _ in range(kills)]
+    events += [
+        _draw(dice, PROCESS_FAULTS, engine, dice.uniform(1, seconds))
+        for _ in range(int(others * seconds))
+    ]
+    return sorted(events, key=lambda event: event.at)
+
+
+def _draw(dice: random.Random, faults: tuple[type[Fault], ...], engine: str, at: float) -> Event:
+    found = [fault for fault in faults if engine in fault.engines]
+    (fault,) = dice.choices(found, [each.weight for each in found])
+    return Event(round(at, 2), fault.name, round(dice.uniform(*fault.lasts), 2), dice.random())
+
+
+FAULTS: dict[str, type[Fault]] = {fault.name: fault for fault in (*KILLS, *PROCESS_FAULTS)}
+
+
+class Weather:
+    """Lets planned faults begin and end in their time."""
+
+    def __init__(self, stage: Stage, events: list[Event]) -> None:
+        self._stage, self._coming = stage, list(events)
+        self._present: list[tuple[float, Fault]] = []
+        self.begun: dict[str, int] = {}
+
+    def pass_until(self, now: float) -> None:
+        """Begin and end whatever is due at this second of the storm."""
+        for ends, fault in [each for each in self._present if each[0] <= now]:
+            self._present.remove((ends, fault))
+            self._end(fault)
+        while self._coming and self._coming[0].at <= now:
+            self._begin(self._coming.pop(0), now)
+
+    def clear(self) -> None:
+        """Put everything right; nothing more goes wrong."""
+        self._coming = []
+        while self._present:
+            self._end(self._present.pop()[1])
+
+    def _begin(self, event: Event, now: float) -> None:
+        fault = FAULTS[event.fault]()
+        facts = fault.begin(self._stage, event.dice)
+        journal.write("fault", name=fault.name, phase="begin", lasts=event.lasts, **facts)
+        self.begun[fault.name] = self.begun.get(fault.name, 0) + 1
+        self._present.append((now + event.lasts, fault))
+
+    def _end(self, fault: Fault) -> None:
+        fault.end(self._stage)
+        journal.write("fault", name=fault.name, phase="end")

@@ -1,0 +1,73 @@
+"""The journal of a storm: a line for each thing that happened, written outside the queue.
+
+Every process appends to the same file, one write a line. The monotonic clock, which all processes
+of a machine share and which no fault moves, puts the lines in order.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+PATH = "STORM_JOURNAL"
+"""The environment variable that names the file."""
+
+Record = dict[str, Any]
+
+_path = os.environ.get(PATH)
+_files: dict[str, int] = {}
+_image = ""
+
+
+def keep_in(path: Path) -> None:
+    """Let this process alone keep its journal there; what it starts is told by PATH."""
+    global _path
+    _path = str(path)
+
+
+def write(what: str, **facts: Any) -> None:
+    """Append a line; where no journal is kept, do nothing."""
+    if _path is None:
+        return
+    if _path not in _files:
+        _files[_path] = os.open(_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    record = {"what": what, "at": time.monotonic(), "wall": time.time(), "who": who(), **facts}
+    # A line of its own also behind one that a kill has cut off.
+    os.write(_files[_path], f"\n{json.dumps(record)}\n".encode())
+
+
+def who() -> str:
+    """Return the name of this process image: a pid that is used again has another one."""
+    global _image
+    if not _image:
+        _image = uuid.uuid4().hex[:8]
+    return f"{os.getpid()}-{_image}"
+
+
+def _forget_image() -> None:
+    global _image
+    _image = ""
+
+
+os.register_at_fork(after_in_child=_forget_image)
+
+
+def read(path: Path) -> list[Record]:
+    """Return the lines in the order of their clock; what a kill has cut off is left out."""
+    return sorted(_records(path), key=lambda record: record["at"])
+
+
+def _records(path: Path) -> Iterator[Record]:
+    with path.open(errors="replace") as lines:
+        for line in lines:
+            try:
+                record = json.loads(line) if line.strip() else None
+            except ValueError:
+                continue
+            if isinstance(record, dict) and "what" in record:
+                yield record

@@ -1,0 +1,69 @@
+"""Lets every process of a storm note in the journal what it asks of the queue, and the answers.
+
+The verbs themselves stay as they are: each is called once, and may be interrupted anywhere.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.db import connections
+
+from django_sqlqueue.managers import JobQuerySet
+from django_sqlqueue.policy import claim_of
+from tests.storm import journal
+
+_calls = itertools.count()
+
+
+def install() -> None:
+    for name, wrapper in (("claim", _claiming), ("renew", _renewing), ("settle_many", _settling)):
+        setattr(JobQuerySet, name, wrapper(getattr(JobQuerySet, name)))
+
+
+def _claiming(claim: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(claim)
+    def recorded(self: Any, owner: str, **options: Any) -> Any:
+        began = time.monotonic()
+        jobs = claim(self, owner, **options)
+        if jobs:
+            claims = [claim_of(job) for job in jobs]
+            journal.write("claimed", began=began, lease=options["lease"], claims=claims)
+        return jobs
+
+    return recorded
+
+
+def _renewing(renew: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(renew)
+    def recorded(self: Any, jobs: Any, lease: float, **options: Any) -> Any:
+        jobs, began = list(jobs), time.monotonic()
+        held = renew(self, jobs, lease, **options)
+        claims = [claim for claim in map(claim_of, jobs) if claim[0] in held]
+        journal.write("renewed", began=began, lease=lease, claims=claims)
+        return held
+
+    return recorded
+
+
+def _settling(settle_many: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(settle_many)
+    def recorded(self: Any, pairs: Any, now: Any = None, *, lease_over: bool = False) -> Any:
+        call = f"{journal.who()}:{next(_calls)}"
+        ends = [[*claim_of(job), outcome.move] for job, outcome in pairs]
+        journal.write("settling", call=call, ends=ends, lease_over=lease_over)
+        statuses = settle_many(self, pairs, now, lease_over=lease_over)
+        # In a transaction it may yet be undone.
+        journal.write(
+            "settled",
+            call=call,
+            statuses=statuses,
+            certain=not connections[self.db].in_atomic_block,
+        )
+        return statuses
+
+    return recorded
