@@ -14,22 +14,18 @@ from ..signals import job_settled
 from . import compat, exceptions
 from .compat import TaskResult, task_backends, task_finished
 from .results import cancelled, error_for, result_of
-from .running import ATTRIBUTE, Performance, perform, perform_coroutine
-from .serving import task_of
+from .running import ATTRIBUTE, TO_STORE, Performance
+from .serving import performs, task_of
 
 if TYPE_CHECKING:
     from ..models import Job
 
-TO_STORE = "_result_to_store"
-"""Where a job keeps the result that its handler set."""
-
 
 def announce(sender: type[Job], job: Job, outcome: Outcome, status: str, **kwargs: Any) -> None:
     """Send task_finished for a task that has ended, or for a schedule's occurrence that has."""
-    known = handler_of(job.kind)
-    if known is not None and known.function not in (perform, perform_coroutine):
-        return
     turn: Performance | None = job.__dict__.pop(ATTRIBUTE, None)
+    if turn is None and (known := handler_of(job.kind)) is not None and not performs(known):
+        return
     if outcome.skipped or not (policy.ends(job, outcome) or status == CANCELLED):
         return
     if turn is None or outcome.result is None or outcome.result != job.__dict__.get(TO_STORE):

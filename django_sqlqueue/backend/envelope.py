@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import secrets
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
+from .. import payloads
 from .compat import Task
 from .marks import mark_of
 from .options import changes_of
@@ -102,6 +104,12 @@ def successful(job: Any, value: Any) -> dict[str, Any]:
     if job.attempts > 1 and (records := records_of(job)):
         result["attempts"] = records
     return result
+
+
+@lru_cache(maxsize=256)
+def text_of_none(worker: str) -> str:
+    """Return, as JSON text, the result of a job whose first attempt returned None."""
+    return payloads.dump({"value": None, "worker": worker}, "result")
 
 
 def failed(job: Any, record: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ and yet they would cost a task more than its claim and its settlement.
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from django.conf import settings
 from django.dispatch import Signal
@@ -22,7 +21,7 @@ _OF_THE_FRAMEWORK = {id(log_task_started), id(log_task_finished)}
 
 def has_receivers(signal: Signal) -> bool:
     """Say whether anybody but the framework's log listens."""
-    return any(receiver not in _OF_THE_FRAMEWORK for (receiver, _sender), *_ in signal.receivers)
+    return not {entry[0][0] for entry in signal.receivers} <= _OF_THE_FRAMEWORK
 
 
 def is_logged(level: int) -> bool:
@@ -33,8 +32,9 @@ def is_logged(level: int) -> bool:
         return True
     place: logging.Logger | None = logger
     while place is not None:
-        if any(_takes(handler, level) for handler in place.handlers):
-            return True
+        for handler in place.handlers:
+            if level >= handler.level and not _blocks(handler):
+                return True
         place = place.parent if place.propagate else None
     return level >= logging.WARNING
 
@@ -50,11 +50,9 @@ def _is_changed(logger: logging.Logger) -> bool:
     )
 
 
-def _takes(handler: logging.Handler, level: int) -> bool:
-    return level >= handler.level and not any(_blocks(one) for one in handler.filters)
-
-
-def _blocks(rule: Any) -> bool:
-    if type(rule) is RequireDebugTrue:
-        return not settings.DEBUG
-    return type(rule) is RequireDebugFalse and settings.DEBUG
+def _blocks(handler: logging.Handler) -> bool:
+    """Say whether a filter of Django's keeps all records from the handler."""
+    for rule in handler.filters:
+        if type(rule) is (RequireDebugFalse if settings.DEBUG else RequireDebugTrue):
+            return True
+    return False

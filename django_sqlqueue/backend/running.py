@@ -26,7 +26,7 @@ from .compat import (
     normalize_json,
     task_started,
 )
-from .envelope import arguments_of, failed, record_of, successful
+from .envelope import arguments_of, failed, record_of, successful, text_of_none
 from .exceptions import TaskNotRun
 from .listening import has_receivers, is_logged
 from .options import option, stores_messages
@@ -39,6 +39,9 @@ log = logging.getLogger("django_sqlqueue")
 
 ATTRIBUTE = "_performance"
 """Where a claimed job keeps its Performance until it is settled."""
+
+TO_STORE = "_result_to_store"
+"""Where a job keeps, as JSON text, the result that its handler set."""
 
 
 def perform(job: Job) -> None:
@@ -77,6 +80,7 @@ class Performance:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.error: BaseException | None = None
+        self.value: Any = None
         self.has_returned = False
         base = imported_task(job.kind)
         if base is None:
@@ -122,7 +126,10 @@ class Performance:
         Raises TypeError or ValueError for what cannot be stored as JSON.
         """
         self.has_returned = True
-        self.value = None if returned is None else normalize_json(returned)
+        if returned is None and self.job.attempts == 1:
+            self.job.__dict__[TO_STORE] = text_of_none(self.job.lease_owner or "")
+            return
+        self.value = normalize_json(returned)
         if not self.job.set_result(successful(self.job, self.value)):
             raise ValueError("Unsupported value: it cannot be stored as JSON.")
 

@@ -33,7 +33,7 @@ def serve(task: Task) -> None:
     Raises ImproperlyConfigured where another function handles that kind.
     """
     known = handler_of(task.module_path)
-    if known is None or not _performs(known):
+    if known is None or not performs(known):
         try:
             check_text("kind", task.module_path)
         except InvalidJob:
@@ -48,7 +48,7 @@ def task_of(job: Job) -> Task | None:
     settings.SQLQUEUE["SCHEDULES"], or the payload carries this project's mark.
     """
     known = handler_of(job.kind)
-    if known is not None and not _performs(known):
+    if known is not None and not performs(known):
         return None
     if known is None and not _is_trusted(job):
         return None
@@ -88,7 +88,8 @@ def _handler(task: Task) -> Handler:
     )
 
 
-def _performs(handler: Handler) -> bool:
+def performs(handler: Handler) -> bool:
+    """Say whether a handler runs tasks, and not a function of its own."""
     return handler.function in (perform, perform_coroutine)
 
 
@@ -98,9 +99,10 @@ def _is_trusted(job: Job) -> bool:
 
 
 def _timeout(task: Task, job: Job) -> float | None:
-    own = using_of(job.payload).get("timeout")
-    if isinstance(own, (int, float)):
-        return own
+    if using := using_of(job.payload):
+        own = using.get("timeout")
+        if isinstance(own, (int, float)):
+            return own
     return option(task, backend_of(alias_of(job, task.backend)).options, "timeout")
 
 
