@@ -1,14 +1,20 @@
 """System checks: a mistake in the settings is told at start-up, with an id and what to do."""
 
+import ast
+import tempfile
 import warnings
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from django.core import checks
 from django.core.checks import run_checks
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
+from django.db.utils import ConnectionHandler
 from django.test import SimpleTestCase, TestCase, override_settings
 
+from django_sqlqueue.checks import check_connection, check_database
 from tests.test_conf import WRONG
 
 
@@ -18,8 +24,9 @@ def found(**settings: Any) -> list[Any]:
 
 
 def ours() -> list[Any]:
-    # Only our own: those of the models ask the database, which not every test may.
-    return run_checks(tags=["sqlqueue"])
+    # Only our own: those of the models ask the database, which not every test may. What is said
+    # of the database depends on the engine under test.
+    return [each for each in run_checks(tags=["sqlqueue"]) if each.level > checks.INFO]
 
 
 class ChecksTests(SimpleTestCase):
@@ -91,3 +98,77 @@ class DatabaseChecksTests(TestCase):
             messages = run_checks(databases=["default", "other"], include_deployment_checks=False)
         self.assertEqual([m for m in messages if "django_sqlqueue" in str(m.obj)], [])
         self.assertEqual([m for m in messages if m.id.startswith("models.")], [])
+
+
+class SQLiteChecksTests(SimpleTestCase):
+    """A file of its own, as a project sets it, on whatever engine the other tests run."""
+
+    databases = {"default"}
+
+    def infos(self, name: str | None = None, ask: bool = False, **options: Any) -> list[Any]:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        handler = ConnectionHandler(
+            {
+                "default": {
+                    "ENGINE": "django.db.backends.sqlite3",
+                    "NAME": name or Path(folder.name) / "db.sqlite3",
+                    "OPTIONS": options,
+                }
+            }
+        )
+        with mock.patch("django_sqlqueue.checks.connections", handler):
+            found = (check_database if ask else check_connection)(databases=["default"])
+        opened = handler["default"].connection
+        self.opened = opened is not None
+        if opened is not None:
+            # Not by Django's own, which keeps a database in memory.
+            opened.close()
+        return found
+
+    def test_transactions_that_do_not_begin_with_the_write_lock_are_told(self):
+        for options in ({}, {"transaction_mode": None}, {"transaction_mode": "deferred"}):
+            with self.subTest(options):
+                (message,) = self.infos(**options)
+                self.assertEqual(message.id, "sqlqueue.I001")
+                self.assertIn("database is locked", message.msg)
+                self.assertIn('"transaction_mode": "IMMEDIATE"', message.hint)
+                self.assertFalse(self.opened, "an ordinary check opens no database")
+
+    def test_transactions_that_begin_with_the_write_lock_give_no_message(self):
+        for mode in ("IMMEDIATE", "immediate", "EXCLUSIVE"):
+            self.assertEqual(self.infos(transaction_mode=mode), [])
+
+    def test_it_is_information_so_that_no_check_fails_for_it(self):
+        (message,) = self.infos()
+        self.assertFalse(message.is_serious(checks.WARNING))
+
+    def test_a_rollback_journal_is_told_where_the_database_may_be_asked(self):
+        for pragma in ("", "PRAGMA journal_mode=TRUNCATE"):
+            (message,) = self.infos(ask=True, init_command=pragma)
+            self.assertEqual(message.id, "sqlqueue.I002")
+            self.assertFalse(message.is_serious(checks.WARNING))
+            self.assertIn("journal_mode=WAL", message.hint)
+
+    def test_a_write_ahead_log_gives_no_message(self):
+        pragma = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+        self.assertEqual(self.infos(ask=True, init_command=pragma), [])
+
+    def test_a_database_in_memory_is_not_judged(self):
+        self.assertEqual(self.infos(":memory:"), [])
+        self.assertEqual(self.infos(":memory:", ask=True), [])
+
+    def test_what_the_hint_says_satisfies_the_checks(self):
+        (message,) = self.infos()
+        start, end = message.hint.index("{"), message.hint.rindex("}") + 1
+        options = ast.literal_eval(message.hint[start:end])
+        self.assertEqual(self.infos(**options) + self.infos(ask=True, **options), [])
+
+    def test_the_database_is_asked_only_where_the_command_names_it(self):
+        self.assertEqual(check_connection.tags, ("sqlqueue",))
+        self.assertEqual(check_database.tags, (checks.Tags.database,))
+        self.assertEqual(check_database(databases=None), [])
+
+    def test_only_the_database_of_the_jobs_is_judged(self):
+        with override_settings(SQLQUEUE={"DATABASE": "other"}):
+            self.assertEqual(self.infos(), [])

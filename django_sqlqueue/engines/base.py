@@ -18,6 +18,7 @@ from django.db import DatabaseError, transaction
 from ..policy import Settlement
 from .instants import After, as_attribute, as_aware
 from .lanes import Lane, Probe, lanes
+from .link import Link
 from .statements import PAUSED, TABLE, quoted
 
 CONFLICT_TRIES = 8
@@ -42,7 +43,7 @@ class ClaimRequest:
     """Stands in for the clock where it is given."""
 
 
-class Engine:
+class Engine(Link):
     """One database engine, bound to one Django connection."""
 
     clock: ClassVar[str]
@@ -66,9 +67,6 @@ class Engine:
         ),
     )
     """How an INSERT begins and ends so that a live twin makes it insert nothing."""
-
-    def __init__(self, connection: Any):
-        self.connection = connection
 
     # Questions
 
@@ -101,10 +99,6 @@ class Engine:
 
     def is_conflict(self, error: BaseException) -> bool:
         """Say whether the database gave way to another transaction: doing it again may help."""
-        raise NotImplementedError
-
-    def is_connection_lost(self, error: BaseException) -> bool:
-        """Say whether the connection is gone, so that only a new one can help."""
         raise NotImplementedError
 
     def live_key_sql(self, table: str, name: str, columns: tuple[str, str]) -> str | None:

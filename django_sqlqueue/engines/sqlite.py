@@ -13,6 +13,7 @@ from django.utils import timezone
 from ..policy import Settlement
 from .base import ClaimRequest, Engine
 from .instants import After, as_aware
+from .link import Advice
 from .statements import CLAIM_INDEX, CLAIMED, SETTLED_BY, SETTLEMENT_COLUMNS, TABLE
 
 IS_TIME = "run_at > '1000-'"
@@ -23,6 +24,11 @@ TERMS = 400
 """So many SELECTs may stand in one UNION, and somewhat more."""
 
 PRESENT = "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')"
+
+OPTIONS = (
+    'Set "OPTIONS": {"timeout": 20, "transaction_mode": "IMMEDIATE", "init_command":'
+    ' "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"} for it; see SQLite in the README.'
+)
 
 
 class SQLite(Engine):
@@ -61,6 +67,28 @@ class SQLite(Engine):
 
     def is_connection_lost(self, error: BaseException) -> bool:
         return "closed database" in str(error)
+
+    def advice_on_settings(self) -> list[Advice]:
+        mode = self.connection.settings_dict["OPTIONS"].get("transaction_mode") or "DEFERRED"
+        if self.connection.is_in_memory_db() or mode.upper() != "DEFERRED":
+            return []
+        found = (
+            "begins transactions without the write lock: one that reads and then writes is refused"
+            ' at once, "database is locked", when a worker has written in between'
+        )
+        return [Advice("I001", found, OPTIONS)]
+
+    def advice_on_database(self) -> list[Advice]:
+        with self.connection.cursor() as cursor:
+            cursor.execute("PRAGMA journal_mode")
+            (journal,) = cursor.fetchone()
+        if self.connection.is_in_memory_db() or journal == "wal":
+            return []
+        found = (
+            f"keeps a {journal} journal: writers and readers wait for each other, and each commit"
+            " waits for the disk several times"
+        )
+        return [Advice("I002", found, OPTIONS)]
 
     def rows_at_once(self, columns: int) -> int:
         return max(1, min(1000, self.connection.features.max_query_params // columns))
