@@ -67,8 +67,7 @@ class KindFilter(ChosenFilter):
     parameter_name = "kind"
 
     def found(self, request: HttpRequest) -> Choices:
-        kinds = {kind for kind, _queue in newest(request)} | set(all_kinds())
-        return _plain(kinds)
+        return _plain(known_kinds(request))
 
 
 class QueueFilter(ChosenFilter):
@@ -141,6 +140,11 @@ def newest(request: Any) -> Iterator[tuple[str, str]]:
         rows = Job.objects.order_by("-pk").count_by("kind", "queue", limit=LOOKED_AT)
         request._sqlqueue_newest = [(kind, queue) for kind, queue, _count in rows]
     return iter(request._sqlqueue_newest)
+
+
+def known_kinds(request: Any) -> set[str]:
+    """Return the kinds of the newest jobs and of the handlers here."""
+    return {kind for kind, _queue in newest(request)} | set(all_kinds())
 
 
 def reason_link(reason: str, newest_id: int) -> str:

@@ -30,7 +30,8 @@ class JobAdmin(Columns, ReadOnlyAdmin):
     list_per_page = 50
     search_fields = ("id", "ref", "dedup_key", "kind")
     search_help_text = gettext_lazy(
-        "An id or a ref in full; where nothing has it, a dedup key, or the beginning of a kind."
+        "An id or a ref in full; where nothing has it, a dedup key, or the beginning of a kind"
+        " that has a handler or jobs of late."
     )
     sortable_by = ()
     ordering = ("-id",)
@@ -50,7 +51,7 @@ class JobAdmin(Columns, ReadOnlyAdmin):
         return JobChangeList
 
     def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> Any:
-        return search(queryset, search_term), False
+        return search(request, queryset, search_term), False
 
     # Addresses
 

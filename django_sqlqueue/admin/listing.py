@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from django.contrib import admin
@@ -13,9 +15,11 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from ..lifecycle import RUNNING, SETTLED
+from ..lifecycle import LIVE, RUNNING, SETTLED
+from ..managers.base import with_status
 from ..models import Job
 from . import shown
+from .filters import known_kinds
 from .paging import Page, page
 
 BEFORE, AFTER = "before", "after"
@@ -75,21 +79,35 @@ class JobChangeList(ChangeList):
         return self.get_query_string({BEFORE: self.pages.older}) if self.pages.older else ""
 
 
-def search(jobs: Any, term: str) -> Any:
+def search(request: HttpRequest, jobs: Any, term: str) -> Any:
     """Return the jobs of this id or ref; where there is none, of this key, or kinds that begin so.
 
-    Ids and refs have an index; only what they do not know is looked for in the whole table.
+    Each is asked for by itself, as its index answers that; kinds among those that are known, as
+    no index holds the kinds of settled jobs.
     """
     term = term.strip()
     if not term:
         return jobs
-    indexed = Q(ref=term) & ~Q(ref="")
-    if term.isascii() and term.isdigit() and len(term) <= LONGEST_ID:
-        indexed |= Q(pk=int(term))
-    for condition in (indexed, Q(dedup_key=term)):
-        if jobs.filter(condition).exists():
-            return jobs.filter(condition)
-    return jobs.filter(kind__startswith=term)
+    for ask in (_by_id_or_ref, _by_key):
+        found = [condition for condition in ask(term) if jobs.filter(condition).exists()]
+        if found:
+            return jobs.filter(reduce(or_, found))
+    kinds = known_kinds(request) | Job.objects.all().ready_kinds()
+    return jobs.filter(kind__in=[kind for kind in kinds if kind.startswith(term)])
+
+
+def _by_id_or_ref(term: str) -> list[Q]:
+    is_id = term.isascii() and term.isdigit() and len(term) <= LONGEST_ID
+    return [Q(ref=term) & ~Q(ref=""), *([Q(pk=int(term))] if is_id else [])]
+
+
+def _by_key(term: str) -> list[Q]:
+    """Return the conditions of the settled and of the live jobs of this key."""
+    live: Any = Job.objects.filter(with_status(*LIVE), dedup_key=term)
+    return [
+        Q(dedup_key=term, finished_at__isnull=False),
+        Q(pk__in=list(live.values_list("pk", flat=True))),
+    ]
 
 
 class Columns:

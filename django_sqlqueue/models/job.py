@@ -50,9 +50,7 @@ class Job(GuardedRow):
         db_default={}, blank=True, help_text=_("The JSON input of the handler.")
     )
     status = ExactCharField(
-        max_length=20,
-        db_default=READY,
-        help_text=_("ready, running, done, failed or cancelled."),
+        max_length=20, db_default=READY, help_text=_("ready, running, done, failed or cancelled.")
     )
     run_at = InstantField(
         db_default=ServerClock(), help_text=_("The earliest time it may be claimed.")
@@ -100,10 +98,7 @@ class Job(GuardedRow):
         null=True, blank=True, db_default=None, help_text=_("Percent done, as the handler says.")
     )
     progress_note = ExactCharField(
-        max_length=200,
-        blank=True,
-        db_default="",
-        help_text=_("What the handler says it is doing."),
+        max_length=200, blank=True, db_default="", help_text=_("What the handler says it is doing.")
     )
     name = ExactCharField(
         max_length=200,
@@ -194,6 +189,11 @@ class Job(GuardedRow):
                 where=Q(finished_at__isnull=False),
             ),
             PartialIndex(name="sqlqueue_ref_idx", fields=("ref",), where=~Q(ref="")),
+            PartialIndex(
+                name="sqlqueue_key_idx",
+                fields=("dedup_key",),
+                where=Q(dedup_key__isnull=False, finished_at__isnull=False),
+            ),
         )
         constraints = (
             LiveKeyConstraint(

@@ -153,6 +153,13 @@ class Search(ListTestCase):
         self.assertEqual(self.found(" key-1 "), {self.one.pk})
         self.assertEqual(self.found("order"), set())
 
+    def test_all_jobs_of_a_key_are_found_settled_or_not(self):
+        self.assertTrue(Job.objects.claim_next("host:1", kinds=["testapp.noop"]).complete())
+        again = Job.objects.enqueue("testapp.noop", dedup_key="key-1")
+        other = Job.objects.enqueue("testapp.record", dedup_key="key-1")
+        self.assertEqual(self.found("key-1"), {self.one.pk, again.pk, other.pk})
+        self.assertEqual(self.found("KEY-1"), set())
+
     def test_a_term_that_is_an_id_and_a_ref_finds_both(self):
         self.assertEqual(self.found(str(self.one.pk)), {self.one.pk, self.two.pk})
 
