@@ -54,9 +54,10 @@ def explain(job: Job) -> Explanation:
     return Explanation("next", _("It is due and first in line: the next free worker takes it."))
 
 
-def alive_workers(now: datetime) -> list[Worker]:
-    """Return the workers that have shown a sign of life lately."""
-    return list(Worker.objects.filter(last_seen_at__gte=now - ALIVE_WITHIN).order_by("runner"))
+def alive_workers(now: datetime, using: str | None = None) -> list[Worker]:
+    """Return the workers of this database that have shown a sign of life lately."""
+    workers: Any = Worker.objects.using(using)
+    return list(workers.filter(last_seen_at__gte=now - ALIVE_WITHIN).order_by("runner"))
 
 
 def serves(worker: Worker, kind: str, queue: str) -> bool:
@@ -121,7 +122,7 @@ def _deadline(job: Job, now: datetime) -> Explanation | None:
 
 
 def _paused_queue(job: Job, now: datetime) -> Explanation | None:
-    paused = PausedQueue.objects.filter(name=job.queue).first()
+    paused: Any = PausedQueue.objects.using(job._state.db).filter(name=job.queue).first()
     if paused is None:
         return None
     return Explanation("queue_paused", _("Its queue “%(queue)s” is paused since %(when)s.") % {
@@ -147,7 +148,7 @@ def _not_due(job: Job, now: datetime) -> Explanation | None:
 
 
 def _no_worker(job: Job, now: datetime) -> Explanation | None:
-    workers = alive_workers(now)
+    workers = alive_workers(now, job._state.db)
     if not workers:
         return Explanation("no_worker", _("No worker is running: start one with runjobs."))
     if not any(job.kind in (worker.kinds or ()) for worker in workers):
@@ -169,7 +170,8 @@ def _behind(job: Job, now: datetime) -> Explanation | None:
     )
     ready: Any = Job.objects.using(job._state.db).filter(with_status(READY))
     due = ready.filter(before, run_at__lte=now)
-    due = due.exclude(pk=job.pk).exclude(queue__in=list(PausedQueue.objects.paused()))
+    paused: Any = PausedQueue.objects.using(job._state.db)
+    due = due.exclude(pk=job.pk).exclude(queue__in=list(paused.paused()))
     ahead = due.count_up_to(MOST_COUNTED)
     if not ahead:
         return None

@@ -23,30 +23,6 @@ def rhythm_of(schedule: Any) -> Rhythm:
     return Every(schedule.interval)
 
 
-def in_words(schedule: Any) -> str:
-    """Return a schedule's rhythm as people say it."""
-    if not schedule.cron:
-        return f"every {_span(schedule.interval)}" if schedule.interval else "once"
-    try:
-        words = load_cronsim()(schedule.cron, datetime(2024, 1, 1, tzinfo=UTC)).explain()
-    except Exception:
-        words = schedule.cron
-    return f"{words}, {schedule.timezone}"
-
-
-def _span(interval: timedelta) -> str:
-    """Return an interval in the largest units that it fills."""
-    parts = []
-    left = interval.total_seconds()
-    for unit, seconds in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
-        number, left = divmod(left, seconds)
-        if number:
-            parts.append(f"{number:g} {unit}{'s' if number > 1 else ''}")
-    if left or not parts:
-        parts.append(f"{left:g} second{'' if left == 1 else 's'}")
-    return " ".join(parts)
-
-
 def following(
     rhythm: Rhythm, due_at: datetime, started_at: datetime, now: datetime, missed: str
 ) -> Occurrence:

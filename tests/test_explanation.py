@@ -142,3 +142,16 @@ class Command(TestCase):
     def test_a_job_that_does_not_exist_is_an_error(self):
         with self.assertRaisesMessage(CommandError, "no job 123"):
             call_command("jobs", "why", "123")
+
+
+class InAnotherDatabase(TestCase):
+    databases = {"default", "other"}
+
+    def test_all_that_matters_is_looked_up_beside_the_job(self):
+        worker()
+        job = Job.objects.using("other").enqueue("testapp.noop", queue="mail")
+        for sentence in ("No worker is running", "is paused since"):
+            out = StringIO()
+            call_command("jobs", "why", str(job.pk), database="other", stdout=out)
+            self.assertIn(sentence, out.getvalue())
+            PausedQueue.objects.using("other").pause("mail")

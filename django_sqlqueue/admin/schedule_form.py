@@ -12,8 +12,8 @@ from ..exceptions import InvalidJob
 from ..models import Job, Schedule
 from ..occurrences import MISSED
 from . import shown
+from .every_field import EveryField
 from .json_field import PayloadField
-from .rhythm import EveryField
 
 MISSED_WORDS = {
     "once": _("one run for all of them"),

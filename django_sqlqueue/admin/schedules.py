@@ -17,7 +17,8 @@ from ..engines.instants import as_aware
 from ..lifecycle import READY, RUNNING, SETTLED
 from ..managers.adjusting import PAUSED_UNTIL
 from ..models import Attempt, Job, Schedule
-from . import log, rhythm, shown
+from ..rhythm_words import words
+from . import log, shown
 from .listing import JobChangeList
 from .paging import Page
 from .schedule_form import ScheduleForm
@@ -134,7 +135,7 @@ class ScheduleAdmin(admin.ModelAdmin):
 
     @admin.display(description=gettext_lazy("rhythm"))
     def rhythm(self, job: Job) -> str:
-        return rhythm.words(job)
+        return words(job)
 
     @admin.display(description=gettext_lazy("state"))
     def state(self, job: Job) -> SafeString:

@@ -1,56 +1,15 @@
 """Schedules in the admin: their rhythm in words, the form, and pausing."""
 
 from datetime import timedelta
-from types import SimpleNamespace
 
-import pytest
 from django.contrib.admin.models import LogEntry
 from django.urls import reverse
 
-from django_sqlqueue.admin import rhythm
 from django_sqlqueue.models import Job, Schedule
 
 from .base import SCHEDULES, AdminTestCase
 
 ADD = reverse("admin:django_sqlqueue_schedule_add")
-
-
-@pytest.mark.parametrize(
-    ("interval", "expected"),
-    [
-        (timedelta(seconds=1), "every second"),
-        (timedelta(seconds=90), "every 90 seconds"),
-        (timedelta(seconds=0.5), "every 0.5 seconds"),
-        (timedelta(minutes=15), "every 15 minutes"),
-        (timedelta(hours=1), "every hour"),
-        (timedelta(days=1), "every day"),
-        (timedelta(days=14), "every 2 weeks"),
-    ],
-)
-def test_intervals_in_words(interval, expected):
-    assert rhythm.every(interval) == expected
-
-
-@pytest.mark.parametrize(
-    ("cron", "expected"),
-    [
-        ("* * * * *", "every minute"),
-        ("*/5 * * * *", "every 5 minutes"),
-        ("*/7 * * * *", "*/7 * * * *"),
-        ("7 * * * *", "every hour at minute 7"),
-        ("30 2 * * *", "every day at 02:30"),
-        ("0 9 * * 1-5", "on weekdays at 09:00"),
-        ("0 9 * * 0", "every Sunday at 09:00"),
-        ("0 9 * * 1", "every Monday at 09:00"),
-        ("0 0 1 * *", "on day 1 of every month at 00:00"),
-        ("0 0 1 1 *", "every year on January 1 at 00:00"),
-        ("0 0 1 1 1", "0 0 1 1 1"),
-        ("5,35 8-17 * * *", "5,35 8-17 * * *"),
-        ("odd", "odd"),
-    ],
-)
-def test_cron_expressions_in_words(cron, expected):
-    assert rhythm.words(SimpleNamespace(interval=None, cron=cron, timezone="")) == expected
 
 
 class Schedules(AdminTestCase):

@@ -31,7 +31,7 @@ class SchedulesCommandTests(TestCase):
             rows(),
             [
                 ["NAME", "KIND", "RHYTHM", "NEXT DUE", "LAST OUTCOME"],
-                ["report", "testapp.record", "At 02:30 on Monday through Friday, Europe/Berlin",
+                ["report", "testapp.record", "on weekdays at 02:30 (Europe/Berlin)",
                  "2031-07-01 02:30:00 Europe/Berlin", "never ran"],
                 ["rescan", "testapp.noop", "every 10 minutes", "2031-05-01 12:00:00 UTC",
                  "never ran"],
@@ -69,4 +69,4 @@ class SchedulesCommandTests(TestCase):
         Job.objects.schedule("good", "testapp.noop", every=HOUR, run_at=NOON)
         Job.objects.filter(name="bad").update(cron="nonsense", timezone="Mars/Base")
         self.assertEqual([row[0] for row in rows()[1:]], ["bad", "good"])
-        self.assertEqual(rows()[1][2:4], ["nonsense, Mars/Base", "2031-05-01 12:00:00 UTC"])
+        self.assertEqual(rows()[1][2:4], ["nonsense (Mars/Base)", "2031-05-01 12:00:00 UTC"])

@@ -8,7 +8,7 @@ from django.test import SimpleTestCase
 
 from django_sqlqueue.exceptions import InvalidJob
 from django_sqlqueue.models import Job
-from django_sqlqueue.occurrences import check_cron, following, in_words
+from django_sqlqueue.occurrences import check_cron, following
 from django_sqlqueue.rhythms import Cron, Every
 from tests.schedules.base import ScheduleTestCase
 
@@ -83,17 +83,6 @@ class CalendarTests(SimpleTestCase):
             with self.subTest(expression), self.assertRaises(InvalidJob):
                 check_cron(expression, "Europe/Berlin")
             self.assertLess(time.process_time() - began, 1)
-
-    def test_a_rhythm_in_words(self):
-        for rhythm, words in (
-            ({"every": timedelta(milliseconds=100)}, "every 0.1 seconds"),
-            ({"every": timedelta(days=1, hours=2)}, "every 1 day 2 hours"),
-            ({"cron": "30 2 * * mon-fri"}, "At 02:30 on Monday through Friday, Europe/Berlin"),
-        ):
-            row = Job(
-                interval=rhythm.get("every"), cron=rhythm.get("cron", ""), timezone="Europe/Berlin"
-            )
-            self.assertEqual(in_words(row), words)
 
 
 class LongDowntimeTests(SimpleTestCase):

@@ -13,7 +13,7 @@ from ...engines.instants import as_aware
 from ...lifecycle import LIVE
 from ...managers.adjusting import PAUSED_UNTIL
 from ...models import Job
-from ...occurrences import in_words
+from ...rhythm_words import words
 
 HELP = "Lists the schedules: kind, rhythm, next due time in its zone, last outcome."
 
@@ -34,7 +34,7 @@ def handle(command: BaseCommand, database: str | None, **options: Any) -> None:
 
 def _line(schedule: Job) -> tuple[str, ...]:
     name, kind = str(schedule.name), schedule.kind
-    return name, kind, in_words(schedule), _next_due(schedule), _last_outcome(schedule)
+    return name, kind, words(schedule), _next_due(schedule), _last_outcome(schedule)
 
 
 def _next_due(schedule: Job) -> str:

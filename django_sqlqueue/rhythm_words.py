@@ -1,32 +1,25 @@
-"""A schedule's rhythm in words, and the form field for "every so often"."""
+"""A schedule's rhythm in words; the admin and `manage.py jobs schedules` say it."""
 
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django import forms
 from django.utils.dates import MONTHS, WEEKDAYS
+from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+
+from .rhythms import load_cronsim
 
 UNITS = (("w", 604_800), ("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
-UNIT_WORDS = {
-    "s": gettext_lazy("seconds"),
-    "m": gettext_lazy("minutes"),
-    "h": gettext_lazy("hours"),
-    "d": gettext_lazy("days"),
-    "w": gettext_lazy("weeks"),
-}
+DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 
 
 def words(schedule: Any) -> str:
-    """Return "every 15 minutes" or "on weekdays at 09:00"; else the expression as it stands."""
-    if schedule.interval is not None and not schedule.cron:
-        return every(schedule.interval)
+    """Return "every 15 minutes" or "on weekdays at 09:00"; else the expression in its own way."""
     if not schedule.cron:
-        return "–"
+        return every(schedule.interval) if schedule.interval is not None else "–"
     found = _cron(schedule.cron)
     return f"{found} ({schedule.timezone})" if schedule.timezone else found
 
@@ -60,11 +53,15 @@ def split(interval: timedelta) -> tuple[float, str]:
 
 
 def _cron(expression: str) -> str:
-    minute, hour, day, month, weekday = expression.split() if _has_five(expression) else [""] * 5
+    fields = expression.lower().split()
+    if len(fields) != 5:
+        return expression
+    minute, hour, day, month, weekday = fields
+    weekday = "-".join(str(DAYS.index(d)) if d in DAYS else d for d in weekday.split("-"))
     at = _at(minute, hour)
     plain = (day, month, weekday)
     if at is None:
-        return _steps(minute, hour, plain) or expression
+        return _steps(minute, hour, plain) or _explained(expression)
     if plain == ("*", "*", "*"):
         return _("every day at %s") % at
     if plain == ("*", "*", "1-5"):
@@ -78,11 +75,18 @@ def _cron(expression: str) -> str:
     if weekday == "*" and day.isdigit() and month.isdigit() and 1 <= int(month) <= 12:
         values = {"day": day, "month": MONTHS[int(month)], "time": at}
         return _("every year on %(month)s %(day)s at %(time)s") % values
-    return expression
+    return _explained(expression)
 
 
-def _has_five(expression: str) -> bool:
-    return len(expression.split()) == 5
+def _explained(expression: str) -> str:
+    """Return what the library of cron expressions says, which it does in English only."""
+    if not (get_language() or "en").startswith("en"):
+        return expression
+    try:
+        text = str(load_cronsim()(expression, datetime(2024, 1, 1, tzinfo=UTC)).explain())
+    except Exception:
+        return expression
+    return text[:1].lower() + text[1:]
 
 
 def _at(minute: str, hour: str) -> str | None:
@@ -102,39 +106,3 @@ def _steps(minute: str, hour: str, plain: tuple[str, str, str]) -> str | None:
     if hour == "*" and minute.isdigit():
         return _("every hour at minute %s") % int(minute)
     return None
-
-
-class EveryWidget(forms.MultiWidget):
-    """A number and a unit."""
-
-    def __init__(self, **kwargs: Any):
-        number = forms.NumberInput(attrs={"min": "0", "step": "any", "aria-label": _("Number")})
-        unit = forms.Select(choices=list(UNIT_WORDS.items()), attrs={"aria-label": _("Unit")})
-        super().__init__([number, unit], **kwargs)
-
-    def decompress(self, value: Any) -> list[Any]:
-        if value is None:
-            return [None, "m"]
-        number, unit = split(value)
-        return [f"{number:g}", unit]
-
-
-class EveryField(forms.MultiValueField):
-    """An interval, as a number and a unit; empty is None."""
-
-    widget = EveryWidget
-
-    def __init__(self, **kwargs: Any):
-        fields = (
-            forms.FloatField(required=False, min_value=0),
-            forms.ChoiceField(choices=list(UNIT_WORDS.items()), required=False),
-        )
-        super().__init__(fields=fields, require_all_fields=False, **kwargs)
-
-    def compress(self, values: list[Any]) -> timedelta | None:
-        if not values or values[0] is None:
-            return None
-        try:
-            return timedelta(seconds=values[0] * dict(UNITS)[values[1] or "m"])
-        except OverflowError:
-            raise forms.ValidationError(_("This is too long.")) from None
