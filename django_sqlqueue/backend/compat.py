@@ -69,6 +69,22 @@ else:
         getattr(exceptions, "InvalidTaskBackend", None) or exceptions.InvalidTaskBackendError
     )
 
+RENAMED = {
+    "django_tasks.exceptions.InvalidTaskError": "django.tasks.exceptions.InvalidTask",
+    "django_tasks.exceptions.InvalidTaskBackendError": "django.tasks.exceptions.InvalidTaskBackend",
+}
+
+
+def present_path(path: str) -> str:
+    """Return where the class of a stored path stands on this Django.
+
+    A result that was stored with the backport names the backport's exceptions.
+    """
+    if VERSION < (6, 0) or not path.startswith("django_tasks."):
+        return path
+    return RENAMED.get(path) or path.replace("django_tasks.", "django.tasks.", 1)
+
+
 LOGGER_NAME = "django.tasks" if VERSION >= (6, 0) else "django_tasks"
 
 FAILED = TaskResultStatus.FAILED
@@ -97,6 +113,7 @@ __all__ = [
     "log_task_finished",
     "log_task_started",
     "normalize_json",
+    "present_path",
     "task_backends",
     "task_enqueued",
     "task_finished",

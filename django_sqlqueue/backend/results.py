@@ -176,7 +176,9 @@ def _turns(job: Job) -> list[Turn]:
 def _recorded(record: dict[str, Any]) -> Turn:
     error = None
     if path := record.get("error"):
-        error = TaskError(exception_class_path=path, traceback=record.get("traceback", ""))
+        error = TaskError(
+            exception_class_path=compat.present_path(path), traceback=record.get("traceback", "")
+        )
     return Turn(record["worker"], datetime.fromisoformat(record["started_at"]), error)
 
 
@@ -204,7 +206,7 @@ def error_for(reason: str, traceback: str = "") -> TaskError:
     cls = REASONS.get(reason)
     if cls is not None:
         return TaskError(exception_class_path=class_path(cls), traceback=traceback or explain(cls))
-    path = _path_in(reason)
+    path = compat.present_path(_path_in(reason))
     return TaskError(exception_class_path=path, traceback=traceback or f"{path}: {reason}\n")
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.tasks.post.framework import task
+from tests.tasks.post.framework import task, task_backends
 
 
 @task
@@ -39,6 +39,18 @@ def lose(letter):
 @task
 def resign():
     raise SystemExit("enough")
+
+
+@task
+def look_for(result_id):
+    """Fail with an exception of the framework."""
+    return task_backends["default"].get_result(result_id).status
+
+
+@task
+def hurry(priority):
+    """Fail with the exception whose name the framework has changed."""
+    frank.using(priority=priority)
 
 
 @task
