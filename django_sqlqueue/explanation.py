@@ -19,6 +19,7 @@ from .lifecycle import CANCELLED, DONE, FAILED, READY, RUNNING
 from .managers.adjusting import PAUSED_UNTIL
 from .managers.base import with_status
 from .models import Job, PausedQueue, Worker
+from .runner_names import in_short
 
 ALIVE_WITHIN = timedelta(minutes=1)
 """A worker that has shown no sign of life for longer is taken for gone."""
@@ -92,7 +93,7 @@ def _of_status(job: Job, now: datetime) -> Explanation:
 
 def _running(job: Job, now: datetime) -> Explanation:
     values = {
-        "runner": job.lease_owner,
+        "runner": in_short(job.lease_owner),
         "since": timesince(as_aware(job.started_at), now, depth=1) if job.started_at else "?",
     }
     if job.lease_until is not None and as_aware(job.lease_until) < now:

@@ -15,7 +15,7 @@ FLOORS = (
     # words: no table is needed to say them
     {
         "exceptions", "durations", "lifecycle", "reasons", "policy", "payloads", "conf", "kinds",
-        "rhythms", "rhythm_words", "occurrences", "newjob", "signals",
+        "rhythms", "rhythm_words", "runner_names", "occurrences", "newjob", "signals",
     },
     # where databases differ
     {"engines"},

@@ -6,6 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 from django import forms
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -27,6 +29,10 @@ class EveryWidget(forms.MultiWidget):
         number = forms.NumberInput(attrs={"min": "0", "step": "any", "aria-label": _("Number")})
         unit = forms.Select(choices=list(UNIT_WORDS.items()), attrs={"aria-label": _("Unit")})
         super().__init__([number, unit], **kwargs)
+
+    def render(self, *args: Any, **kwargs: Any) -> SafeString:
+        """Return both in one line, also where the admin puts a form's parts below each other."""
+        return format_html('<span class="sq-every">{}</span>', super().render(*args, **kwargs))
 
     def decompress(self, value: Any) -> list[Any]:
         if value is None:

@@ -17,6 +17,7 @@ from ..explanation import explain
 from ..fields import DamagedJSON
 from ..lifecycle import LIVE, RUNNING, SETTLED
 from ..models import Attempt, Job
+from ..runner_names import in_short
 from . import log, shown
 from .operations import OPERATIONS
 from .rights import may
@@ -159,7 +160,7 @@ def _document(name: str, title: str, value: Any, job: Job, full: str) -> Documen
 def _attempt(attempt: Attempt, job: Job) -> dict[str, Any]:
     return {
         "number": attempt.number,
-        "runner": shown.breakable(attempt.runner),
+        "runner": shown.runner(attempt.runner),
         "started": shown.exact(attempt.started_at) if attempt.started_at else "–",
         "duration": shown.span(attempt.started_at, attempt.ended_at),
         "outcome": shown.OUTCOMES.get(attempt.outcome, attempt.outcome),
@@ -175,7 +176,7 @@ def _attempt(attempt: Attempt, job: Job) -> dict[str, Any]:
 def _timeline(job: Job, attempts: list[Attempt], now: datetime) -> list[Step]:
     steps = [_step(job.created_at, now, _("Enqueued"))]
     for attempt in attempts:
-        values = {"number": attempt.number, "runner": attempt.runner}
+        values = {"number": attempt.number, "runner": in_short(attempt.runner)}
         if attempt.started_at is not None:
             text = _("Attempt %(number)d started on %(runner)s") % values
             steps.append(_step(attempt.started_at, now, text))
@@ -189,7 +190,7 @@ def _timeline(job: Job, attempts: list[Attempt], now: datetime) -> list[Step]:
         steps.append(_step(ended_at, now, text, tone=tone))
     if job.status == RUNNING and job.started_at is not None:
         text = _("Attempt %(number)d started on %(runner)s") % {
-            "number": job.attempts, "runner": job.lease_owner,
+            "number": job.attempts, "runner": in_short(job.lease_owner),
         }  # fmt: skip
         steps.append(_step(job.started_at, now, text, tone="running"))
     if job.cancel_requested_at is not None:

@@ -24,8 +24,8 @@ from .rights import ReadOnlyAdmin, may
 
 @admin.register(Job)
 class JobAdmin(Columns, ReadOnlyAdmin):
-    list_display = ("job", "state", "ref", "queue", "tries", "due")
-    list_display_links = ("job",)
+    list_display = ("job", "state", "lane", "tries", "due")
+    list_display_links = None
     list_filter = FILTERS
     list_per_page = 50
     search_fields = ("id", "ref", "dedup_key", "kind")

@@ -20,6 +20,7 @@ from ..managers.base import with_status
 from ..models import Job
 from . import shown
 from .filters import known_kinds
+from .job_page import job_url
 from .paging import Page, page
 
 BEFORE, AFTER = "before", "after"
@@ -113,12 +114,17 @@ def _by_key(term: str) -> list[Q]:
 class Columns:
     """What a line of the list shows of a job."""
 
-    @admin.display(description=gettext_lazy("job"))
+    @admin.display(description=gettext_lazy("job and ref"))
     def job(self, job: Job) -> SafeString:
-        line = format_html(
-            '{} <span class="sq-quiet">#{}</span>', shown.breakable(job.kind), job.pk
-        )
-        return line if job.name is None else format_html("{} · {}", line, job.name)
+        kind, schedule = shown.breakable(job.kind), f" · {job.name}" if job.name else ""
+        link = format_html('<a href="{}">{} #{}{}</a>', job_url(job.pk), kind, job.pk, schedule)
+        if not job.ref:
+            return link
+        return format_html('{} <small class="sq-age">{}</small>', link, shown.breakable(job.ref))
+
+    @admin.display(description=gettext_lazy("queue"))
+    def lane(self, job: Job) -> SafeString:
+        return shown.breakable(job.queue)
 
     @admin.display(description=gettext_lazy("status and reason"))
     def state(self, job: Job) -> SafeString:

@@ -87,7 +87,12 @@ class ScheduleAdmin(admin.ModelAdmin):
         ),
         (
             gettext_lazy("Options"),
-            {"fields": ("queue", "priority", "max_attempts", "ref", "lifetime")},
+            {
+                "fields": ("queue", "priority", "max_attempts", "ref", "lifetime"),
+                "description": gettext_lazy(
+                    "What is left empty is as the handler says, else as the settings say."
+                ),
+            },
         ),
     )
 

@@ -22,6 +22,7 @@ from ..fields import DamagedJSON
 from ..lifecycle import CANCELLED, DONE, FAILED, READY, RUNNING, STATUSES
 from ..managers.adjusting import PAUSED_UNTIL
 from ..models import Job
+from ..runner_names import in_short
 
 log = logging.getLogger("django_sqlqueue")
 
@@ -85,6 +86,11 @@ def breakable(text: str) -> SafeString:
     return format_html_join(mark_safe("<wbr>"), "{}", ((part,) for part in parts))
 
 
+def runner(owner: str) -> SafeString:
+    """Return the machine and process of a runner, with its whole name as the title."""
+    return format_html('<span title="{}">{}</span>', owner, breakable(in_short(owner)))
+
+
 def exact(value: datetime) -> str:
     """Return an instant in the current time zone, as the active language writes it."""
     value = as_attribute(as_aware(value))
@@ -92,7 +98,7 @@ def exact(value: datetime) -> str:
 
 
 def span(start: datetime | None, end: datetime | None) -> str:
-    """Return a duration as "1.2 s", "3 min 20 s" or "2 h 5 min"."""
+    """Return a duration as "1.2 s", "3 min 20 s", "2 h 5 min" or "3 d 4 h"."""
     if start is None or end is None:
         return "–"
     seconds = max((as_aware(end) - as_aware(start)).total_seconds(), 0)
@@ -104,7 +110,10 @@ def span(start: datetime | None, end: datetime | None) -> str:
     if minutes < 60:
         return _("%(minutes)d min %(seconds)d s") % {"minutes": minutes, "seconds": rest}
     hours, minutes = divmod(minutes, 60)
-    return _("%(hours)d h %(minutes)d min") % {"hours": hours, "minutes": minutes}
+    if hours < 24:
+        return _("%(hours)d h %(minutes)d min") % {"hours": hours, "minutes": minutes}
+    days, hours = divmod(hours, 24)
+    return _("%(days)d d %(hours)d h") % {"days": days, "hours": hours}
 
 
 def redacted(field: str, value: Any, job: Job | None) -> Any:

@@ -46,7 +46,17 @@ class WorkerChangeList(ChangeList):
 
 @admin.register(Worker)
 class WorkerAdmin(ReadOnlyAdmin):
-    list_display = ("runner", "alive", "now", "done", "serves", "knows", "threads", "since", "seen")
+    list_display = (
+        "process",
+        "alive",
+        "now",
+        "done",
+        "serves",
+        "knows",
+        "threads",
+        "since",
+        "seen",
+    )
     list_per_page = 50
     ordering = ("-last_seen_at",)
     sortable_by = ()
@@ -60,6 +70,10 @@ class WorkerAdmin(ReadOnlyAdmin):
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return WorkerChangeList
+
+    @admin.display(description=gettext_lazy("runner"))
+    def process(self, worker: Any) -> SafeString:
+        return shown.runner(worker.runner)
 
     @admin.display(description=gettext_lazy("state"))
     def alive(self, worker: Any) -> SafeString:

@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 from ..fields import ExactCharField, InstantField, ServerClock
 from ..managers.pausing import PausedQueueQuerySet
 from ..managers.workers import WorkerQuerySet
+from ..runner_names import in_short
 
 
 class Worker(models.Model):
@@ -36,7 +37,7 @@ class Worker(models.Model):
         constraints = (models.UniqueConstraint(name="sqlqueue_runner", fields=("runner",)),)
 
     def __str__(self) -> str:
-        return self.runner
+        return in_short(self.runner)
 
 
 class PausedQueue(models.Model):

@@ -1,18 +1,21 @@
 """The catalogue: German is complete, compiled from its source, and shown."""
 
+import ast
 import gettext
 import re
 from pathlib import Path
 
 from django.test import SimpleTestCase, override_settings
 from django.utils import translation
+from django.utils.translation.template import templatize
 
 from django_sqlqueue.explanation import explain
 from django_sqlqueue.models import Job
 
 from .base import JOBS, OVERVIEW, AdminTestCase, failed, job_url
 
-GERMAN = Path(explain.__code__.co_filename).parent / "locale" / "de" / "LC_MESSAGES"
+PACKAGE = Path(explain.__code__.co_filename).parent
+GERMAN = PACKAGE / "locale" / "de" / "LC_MESSAGES"
 LEFT_TO_DJANGO = {"Home", "History", "No, take me back", "Show all", "Clear selection"}
 
 
@@ -23,7 +26,28 @@ def entries():
         yield found["msgid"], [text for key, text in found.items() if key.startswith("msgstr")]
 
 
+MARKS = ("gettext", "gettext_lazy", "ngettext", "ngettext_lazy", "_")
+
+
+def texts_of_the_code():
+    """Yield every text that the package's modules and templates mark as translatable."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            marked = isinstance(node, ast.Call) and getattr(node.func, "id", "") in MARKS
+            if marked and isinstance(text := getattr(node.args[0], "value", None), str):
+                yield text
+    for path in sorted(PACKAGE.rglob("templates/**/*.html")):
+        for _mark, text in re.findall(r"(gettext|_)\(u?'(.*?)'[,)]", templatize(path.read_text())):
+            yield text
+
+
 class Catalogue(SimpleTestCase):
+    def test_every_text_of_the_code_is_in_it(self):
+        sources = {source.replace('\\"', '"') for source, _texts in entries()}
+        found = set(texts_of_the_code())
+        self.assertLessEqual({"Why jobs failed", "%(count)d job moved", "job and ref"}, found)
+        self.assertEqual(found - sources, set())
+
     def test_every_text_is_translated(self):
         missing = {source for source, texts in entries() if not all(texts)}
         self.assertEqual(missing, LEFT_TO_DJANGO)
