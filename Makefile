@@ -16,7 +16,7 @@ python := $(VENV)/bin/python
 run := $(python) -m tests.run $(if $(ENGINES),--engines '$(ENGINES)') $(if $(REQUIRE_ALL),--require-all)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint format bench install clean
+.PHONY: help demo test test-slow storm lint format bench install clean
 .DELETE_ON_ERROR:
 
 help:  ## Show this list
@@ -30,6 +30,9 @@ test: $(VENV)/.dev  ## Run the tests on SQLite, PostgreSQL and, where one answer
 
 test-slow: $(VENV)/.dev  ## Run the tests that take minutes
 	$(run) -m slow $(ARGS)
+
+storm: $(VENV)/.dev  ## Kill workers and break databases for minutes, then look for what was lost (ARGS='--seed 7')
+	DURABLE=1 $(run) --module tests.storm $(ARGS)
 
 lint: $(VENV)/.dev  ## Check style, types and that no migration is missing
 	$(VENV)/bin/ruff check .

@@ -24,6 +24,7 @@ from tests.storm.audit import Report
 from tests.storm.evidence import Evidence
 from tests.storm.run import Options, Storm
 from tests.storm.servers import SETTINGS, STORM_SERVERS, StormServer
+from tests.storm.shapes import SHAPED, SHAPES
 
 SCHEMES = {"sqlite": "sqlite", "postgres": "postgresql", "postgresql": "postgresql",
            "mysql": "mariadb"}  # fmt: skip
@@ -45,11 +46,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         report = storm_over(server, options, folder)
     finally:
         server.remove()
-    if not report.breaches:
+    if not report.breaches and not options.keep:
         shutil.rmtree(folder)
         return 0
     print(f"the journal and the log are kept in {folder}")
-    return 1
+    return int(bool(report.breaches))
 
 
 def storm_over(server: StormServer, options: Options, folder: Path) -> Report:
@@ -103,10 +104,17 @@ def parse(argv: Sequence[str] | None) -> Options:
     parser.add_argument("--kills", type=int, default=210)
     parser.add_argument("--others", type=float, default=0.3, help="other process faults a second")
     parser.add_argument("--history", choices=["failures", "all"], help="default: by the seed")
-    given = parser.parse_args(argv)
-    if given.history is None:
-        given.history = "all" if given.seed % 2 else "failures"
-    return Options(**vars(given))
+    parser.add_argument("--lease", type=float, default=3.0, help="seconds")
+    parser.add_argument("--quiet", type=float, default=120.0, help="seconds to finish in")
+    parser.add_argument("--keep", action="store_true", help="keep the journal in any case")
+    parser.add_argument("--break", dest="breaking", choices=list(SHAPES), default="",
+                        help="take a guard of the queue away: the audit must see it")  # fmt: skip
+    given = vars(parser.parse_args(argv))
+    if given["history"] is None:
+        given["history"] = "all" if given["seed"] % 2 else "failures"
+    if given["breaking"]:
+        given |= SHAPED | SHAPES[given["breaking"]].options
+    return Options(**given)
 
 
 if __name__ == "__main__":

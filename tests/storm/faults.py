@@ -33,7 +33,7 @@ class Fault:
     weight = 1.0
     engines: tuple[str, ...] = ("sqlite", "postgresql", "mariadb")
     lasts = (0.0, 0.0)
-    """From and to how many seconds."""
+    """From and to how many leases."""
 
     def begin(self, stage: Stage, dice: float) -> dict[str, Any]:
         """Strike; return what the journal should know."""
@@ -95,15 +95,15 @@ KILLS: tuple[type[ProcessFault], ...] = (KillWorker, KillProducer, KillOperator,
 
 
 class PauseWorker(PauseFault):
-    name, crew, weight, lasts = "worker stands still", "workers", 4.0, (3.5, 6.0)
+    name, crew, weight, lasts = "worker stands still", "workers", 4.0, (1.2, 2.0)
 
 
 class PauseWorkerBriefly(PauseFault):
-    name, crew, weight, lasts = "worker stumbles", "workers", 1.0, (0.3, 2.0)
+    name, crew, weight, lasts = "worker stumbles", "workers", 1.0, (0.1, 0.7)
 
 
 class PauseSupervisor(PauseFault):
-    name, crew, weight, lasts = "supervisor stands still", "supervisors", 0.5, (2.0, 6.0)
+    name, crew, weight, lasts = "supervisor stands still", "supervisors", 0.5, (0.7, 2.0)
 
 
 class TermWorker(ProcessFault):
@@ -141,24 +141,32 @@ class Event:
     dice: float
 
 
-def plan(seed: int, engine: str, seconds: float, kills: int, others: float) -> list[Event]:
-    """Return what will go wrong: the same seed, the same faults in the same order.
+@dataclass(frozen=True)
+class Force:
+    """How hard it storms."""
 
-    `others` is how many process faults that do not kill come in a second.
-    """
+    seconds: float
+    kills: int
+    others: float
+    """How many process faults that do not kill come in a second."""
+    lease: float
+
+
+def plan(seed: int, engine: str, force: Force) -> list[Event]:
+    """Return what will go wrong: the same seed, the same faults in the same order."""
     dice = random.Random(f"{seed} {engine}")
-    events = [_draw(dice, KILLS, engine, dice.uniform(1, seconds)) for _ in range(kills)]
-    events += [
-        _draw(dice, PROCESS_FAULTS, engine, dice.uniform(1, seconds))
-        for _ in range(int(others * seconds))
+    numbers = ((KILLS, force.kills), (PROCESS_FAULTS, int(force.others * force.seconds)))
+    events = [
+        _draw(dice, faults, engine, force) for faults, number in numbers for _ in range(number)
     ]
     return sorted(events, key=lambda event: event.at)
 
 
-def _draw(dice: random.Random, faults: tuple[type[Fault], ...], engine: str, at: float) -> Event:
+def _draw(dice: random.Random, faults: tuple[type[Fault], ...], engine: str, force: Force) -> Event:
     found = [fault for fault in faults if engine in fault.engines]
     (fault,) = dice.choices(found, [each.weight for each in found])
-    return Event(round(at, 2), fault.name, round(dice.uniform(*fault.lasts), 2), dice.random())
+    at, lasts = dice.uniform(1, force.seconds), dice.uniform(*fault.lasts) * force.lease
+    return Event(round(at, 2), fault.name, round(lasts, 2), dice.random())
 
 
 FAULTS: dict[str, type[Fault]] = {fault.name: fault for fault in (*KILLS, *PROCESS_FAULTS)}

@@ -105,6 +105,13 @@ class Fleet:
                 self.kills += 1
                 journal.write("killed", pid=pid)
 
+    def wake_all(self) -> None:
+        """Let nobody stand still any more."""
+        for name in (*self.crews, "children"):
+            for pid in self.pids(name):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
     def dismiss(self, *names: str, signum: signal.Signals = signal.SIGTERM) -> None:
         """Let crews go; they are not replaced any more."""
         for name in names:

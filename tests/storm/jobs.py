@@ -10,6 +10,7 @@ import asyncio
 import inspect
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -33,8 +34,13 @@ NEW = "storm.new"
 """The kind that only the new release knows."""
 
 
-def recorded(kind: str, **options: Any) -> Callable[[Callable[[Any], Any]], Any]:
-    """Register a handler whose executions stand in the journal, with their ends."""
+def recorded(
+    kind: str, *, completes: bool = False, **options: Any
+) -> Callable[[Callable[[Any], Any]], Any]:
+    """Register a handler whose executions stand in the journal, with their ends.
+
+    One that `completes` its job itself does not wait for the worker to do so.
+    """
 
     def register(function: Callable[[Any], Any]) -> Any:
         if inspect.iscoroutinefunction(function):
@@ -49,6 +55,8 @@ def recorded(kind: str, **options: Any) -> Callable[[Callable[[Any], Any]], Any]
         def run(job: Any) -> Any:
             with _noted(job):
                 function(job)
+            if completes:
+                job.complete({"claims": job.claims})
             return {"claims": job.claims}
 
         return handler(kind, **options)(run)
@@ -107,8 +115,11 @@ async def coroutine(job: Any) -> None:
 
 @recorded("storm.atomic", atomic=True, priority=2)
 def atomic(job: Any) -> None:
+    """Write an effect; perhaps die at the very moment when it is committed."""
     Entry.objects.create(token=job.payload["token"], claims=job.claims)
     time.sleep(job.payload.get("seconds", 0))
+    if job.payload.get("die"):
+        transaction.on_commit(die)
 
 
 @recorded("storm.parent")
@@ -234,12 +245,29 @@ def stubborn(job: Any) -> None:
             time.sleep(0.05)
 
 
+@recorded("storm.still", queue="slow", completes=True)
+def standing_still(job: Any) -> None:
+    """Let the whole process stand still, until another has taken this job and runs it."""
+    lease = queue_settings.LEASE
+    if job.claims > 1:
+        time.sleep(4 * lease)
+        return
+    # More than once: another such job may let it stand still just after it was woken.
+    wake = f"for n in 1 2 3; do sleep {2 * lease + 1.5}; kill -CONT {os.getpid()}; done"
+    subprocess.Popen(["sh", "-c", wake], start_new_session=True)
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
 # Deadly ones
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @recorded("storm.killing", max_attempts=2)
 def killing(job: Any) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+    die()
 
 
 @recorded("storm.exiting", max_attempts=2)

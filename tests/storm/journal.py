@@ -64,10 +64,38 @@ def read(path: Path) -> list[Record]:
 
 def _records(path: Path) -> Iterator[Record]:
     with path.open(errors="replace") as lines:
-        for line in lines:
-            try:
-                record = json.loads(line) if line.strip() else None
-            except ValueError:
-                continue
-            if isinstance(record, dict) and "what" in record:
-                yield record
+        yield from filter(None, map(_parsed, lines))
+
+
+def _parsed(line: str) -> Record | None:
+    try:
+        record = json.loads(line) if line.strip() else None
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) and "what" in record else None
+
+
+class Tally:
+    """Counts the jobs that were committed so far, while the journal grows."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._read = path, 0
+        self._announced: dict[str, int] = {}
+        self.committed = 0
+
+    def count(self) -> int:
+        with self._path.open("rb") as lines:
+            lines.seek(self._read)
+            for line in lines:
+                if not line.endswith(b"\n"):
+                    break
+                self._read += len(line)
+                self._note(_parsed(line.decode(errors="replace")) or {"what": ""})
+        return self.committed
+
+    def _note(self, record: Record) -> None:
+        if record["what"] == "intent":
+            self._announced[record["txn"]] = len(record["jobs"])
+        elif record["what"] == "commit":
+            absent = len(record.get("absent", ()))
+            self.committed += self._announced.pop(record["txn"], 0) - absent

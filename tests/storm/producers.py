@@ -13,7 +13,7 @@ Dice = random.Random
 
 URIS = [f"storm:/shelf/{number}" for number in range(40)]
 KEYS = [f"key {number}" for number in range(60)]
-MOODS = ("fine", "retries", "defers", "abandons", "fails", "leaves")
+MOODS = ("defers", "retries", "fine", "abandons", "fails", "leaves")
 MESSES = ("open block", "open by SQL", "broken block", "leaked connection", "closed connection")
 
 
@@ -36,8 +36,14 @@ def _atomic(dice: Dice) -> NewJob:
     return new_job("storm.atomic", {"seconds": seconds})
 
 
+def _dying_atomic(dice: Dice) -> NewJob:
+    return new_job("storm.atomic", {"die": True})
+
+
 def _moody(dice: Dice) -> NewJob:
-    return new_job("storm.moody", {"moods": [dice.choice(MOODS) for _ in range(4)]})
+    # None defers for ever.
+    moods = [dice.choice(MOODS) for _ in range(3)] + [dice.choice(MOODS[2:])]
+    return new_job("storm.moody", {"moods": moods})
 
 
 def _messy(dice: Dice) -> NewJob:
@@ -62,6 +68,8 @@ MENU: dict[str, tuple[float, Callable[[Dice], NewJob]]] = {
     "recursing": (2, _of("storm.recursing")),
     "hanging": (1.0, _of("storm.hanging")),
     "stubborn": (0.3, _of("storm.stubborn")),
+    "still": (0.3, _of("storm.still")),
+    "dying atomic": (0.5, _dying_atomic),
     "killing": (0.8, _of("storm.killing")),
     "exiting": (0.4, _of("storm.exiting")),
 }

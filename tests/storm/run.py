@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,28 +12,27 @@ from typing import Any
 from tests.storm import journal
 from tests.storm.audit import Report, audit
 from tests.storm.evidence import Evidence, Tables
-from tests.storm.faults import Event, Stage, Weather, plan
-from tests.storm.fleet import Crew, Fleet, Nursery, kill_all_of
+from tests.storm.faults import Event, Force, Stage, Weather, plan
+from tests.storm.fleet import Crew, Fleet, Nursery, is_alive, kill_all_of
 from tests.storm.servers import StormServer
 
 FOREVER = 3600.0
+PATIENCE = 4
+"""How many times as long as planned a storm may last on a busy machine."""
 
 
-@dataclass(frozen=True)
-class Options:
-    """How hard it storms."""
+@dataclass(frozen=True, kw_only=True)
+class Options(Force):
+    """What a storm is made of."""
 
     engine: str
     seed: int
-    seconds: float
     jobs: int
-    kills: int
-    others: float = 0.3
-    lease: float = 3.0
     history: str = "failures"
     quiet: float = 120.0
     """Seconds that the workers have to finish everything when all is well again."""
     breaking: str = ""
+    keep: bool = False
     menu: dict[str, float] | None = None
 
 
@@ -53,9 +53,7 @@ class Storm:
         }
         self.nursery = Nursery(self.environ, folder / "log")
         self.fleet = Fleet(self.nursery, options.seed)
-        self.events: list[Event] = plan(
-            options.seed, options.engine, options.seconds, options.kills, options.others
-        )
+        self.events: list[Event] = plan(options.seed, options.engine, options)
         self.weather = Weather(Stage(self.fleet, server, options.lease), self.events)
 
     def run(self) -> tuple[Report, Evidence]:
@@ -79,7 +77,8 @@ class Storm:
 
         declare_schedule()
         options, share = self.options, 3
-        rate = options.jobs / options.seconds / share * 1.1
+        # A tenth is rolled back, and many keys are held.
+        rate = options.jobs / options.seconds / share * 1.3
         seeded: Callable[[Any], int] = lambda dice: dice.randrange(2**32)  # noqa: E731
         want = self.fleet.want
         want("producers", Crew("produce", share, options={
@@ -98,8 +97,10 @@ class Storm:
 
     def _rage(self) -> None:
         """Let it storm: at least so long, and until so many jobs were made."""
-        began = time.monotonic()
-        while (passed := time.monotonic() - began) < self.options.seconds:
+        began, made = time.monotonic(), journal.Tally(self.path)
+        while (passed := time.monotonic() - began) < self.options.seconds or (
+            passed < self.options.seconds * PATIENCE and made.count() < self.options.jobs
+        ):
             self.fleet.keep()
             self.weather.pass_until(passed)
             time.sleep(0.05)
@@ -113,14 +114,25 @@ class Storm:
         ends = time.monotonic() + self.options.quiet
         hurried = False
         while time.monotonic() < ends and not is_quiet():
+            self.fleet.wake_all()
             self.fleet.keep()
             if not hurried and time.monotonic() > ends - self.options.quiet / 2:
                 hurried = bool(run_all_now())
             time.sleep(0.2)
-        end_schedule()
         journal.write("quiet", live=not is_quiet())
+        self._send_home()
+
+    def _send_home(self) -> None:
+        """Let the workers end in order; whoever stands still is woken to hear of it."""
+        pids = [*self.fleet.pids("workers"), *self.fleet.pids("supervisors")]
+        self.fleet.wake_all()
         self.fleet.dismiss("workers", "supervisors", "sampler")
-        time.sleep(1)
+        ends = time.monotonic() + 30
+        while time.monotonic() < ends and any(map(is_alive, pids)):
+            for pid in pids:
+                self.fleet.hit(pid, signal.SIGCONT)
+            time.sleep(0.1)
+        take_back(within=self.options.lease + 5)
 
 
 def is_quiet() -> bool:
@@ -143,13 +155,14 @@ def run_all_now() -> int:
     return int(Job.objects.filter(name=None).run_now())
 
 
-def end_schedule() -> None:
+def take_back(within: float) -> None:
+    """Do for the schedule what the next worker would do, where one has died over it."""
     from django_sqlqueue.models import Job
 
-    Job.objects.unschedule("storm.tick")
-    ends = time.monotonic() + 10
+    ends = time.monotonic() + within
     while time.monotonic() < ends and Job.objects.filter(status="running").exists():
-        time.sleep(0.1)
+        Job.objects.reclaim_expired()
+        time.sleep(0.2)
 
 
 def collect() -> Tables:

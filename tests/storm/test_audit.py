@@ -1,0 +1,390 @@
+"""The audit sees each kind of breach, and none where there is none."""
+
+import itertools
+from typing import Any
+
+import pytest
+
+from tests.storm import journal
+from tests.storm.audit import RULES, audit
+from tests.storm.evidence import Tables
+from tests.storm.faults import FAULTS, Force, plan
+
+LEASE = 3.0
+FIRST, SECOND = "1-first", "2-second"
+"""Two runners."""
+
+
+class History:
+    """A journal and tables that are written by hand; each line comes a tenth of a second later."""
+
+    def __init__(self, history: str = "failures") -> None:
+        self.records: list[dict[str, Any]] = []
+        self.tables = Tables(jobs=[])
+        self._clock, self._calls = itertools.count(), itertools.count()
+        self.write("storm", history=history)
+
+    def write(self, what: str, who: str = FIRST, **facts: Any) -> dict[str, Any]:
+        record = {"what": what, "at": next(self._clock) / 10, "who": who, **facts}
+        self.records.append(record)
+        return record
+
+    def wait(self, seconds: float) -> None:
+        self._clock = itertools.count(next(self._clock) + int(seconds * 10))
+
+    def announce(self, token: str, end: str = "commit", kind: str = "storm.quick", **facts: Any):
+        self.write("intent", txn=token, marked=True, jobs=[[token, kind, None, None]])
+        if end in ("commit", "rollback", "unknown"):
+            self.write(end, txn=token, **facts)
+        if end == "commit":
+            self.tables.markers.add(token)
+
+    def claim(self, job: int, number: int, who: str = FIRST) -> None:
+        at = next(self._clock) / 10
+        self.write("claimed", who, began=at, lease=LEASE, claims=[[job, number]])
+
+    def run(self, job: int, number: int, token: str, end: str | None = "return", **facts: Any):
+        who = facts.pop("who", FIRST)
+        same = {"job": job, "claims": number, "token": token}
+        begin = {"kind": "storm.quick", "attempt": 1, "most": 5, "occurrence": None, **facts}
+        self.write("begin", who, **same, **begin)
+        if end is not None:
+            self.write("end", who, **same, how=end)
+
+    def settle(self, job: int, number: int, move: str = "complete", who: str = FIRST,
+               status: str | None = "done", certain: bool = True, **facts: Any):  # fmt: skip
+        call = f"{who}:{next(self._calls)}"
+        self.write("settling", who, call=call, ends=[[job, number, move]], lease_over=False)
+        statuses = {} if status is None else {str(job): status}
+        self.write("settled", who, call=call, statuses=statuses, certain=certain)
+
+    def row(self, job: int, token: str, status: str = "done", **columns: Any) -> dict[str, Any]:
+        row = {
+            "id": job, "token": token, "kind": "storm.quick", "status": status, "attempts": 1,
+            "max_attempts": 5, "claims": 1, "dedup_key": None, "last_error": "", "name": None,
+            "result": {"claims": columns.get("claims", 1)} if status == "done" else None,
+            "lease_owner": None, **columns,
+        }  # fmt: skip
+        self.tables.jobs.append(row)
+        return row
+
+    def good_job(self, job: int = 1, token: str = "a", kind: str = "storm.quick") -> dict[str, Any]:
+        """A job that was committed, claimed, run and settled once."""
+        self.announce(token, kind=kind)
+        self.claim(job, 1)
+        self.run(job, 1, token, kind=kind)
+        self.settle(job, 1)
+        return self.row(job, token, kind=kind)
+
+    def rules_broken(self) -> set[str]:
+        return {breach.rule for breach in audit(self.records, self.tables).breaches}
+
+
+@pytest.fixture
+def history() -> History:
+    return History()
+
+
+def test_a_job_that_ran_once_is_no_breach_and_is_checked(history):
+    history.good_job()
+    report = audit(history.records, history.tables)
+    assert report.breaches == []
+    assert report.checked["done_jobs_ran_to_their_end"] == 1
+    assert report.checked["committed_jobs_are_settled"] == 1
+    assert set(report.checked) == {rule.__name__ for rule in RULES}
+
+
+def test_a_committed_job_without_a_row_is_lost(history):
+    history.announce("a")
+    assert history.rules_broken() == {"lost"}
+
+
+def test_a_committed_job_that_is_not_settled_is_lost(history):
+    history.announce("a")
+    history.row(1, "a", status="ready", claims=0)
+    assert "lost" in history.rules_broken()
+
+
+def test_what_an_operator_deleted_is_not_lost(history):
+    history.announce("a")
+    history.write("removing", ids=[1], tokens=["a"])
+    assert history.rules_broken() == set()
+
+
+def test_a_job_that_a_cleanup_deleted_is_judged_by_what_was_written_down(history):
+    row = history.good_job()
+    history.tables.jobs.clear()
+    history.write("archived", rows=[row])
+    assert history.rules_broken() == set()
+    history.write("archived", rows=[{**row, "status": "ready"}])
+    assert history.rules_broken() == {"lost"}
+
+
+def test_a_rolled_back_job_that_has_a_row_or_ran_is_a_ghost(history):
+    history.announce("a", "rollback")
+    history.row(1, "a", status="cancelled")
+    history.announce("b", "rollback")
+    history.run(2, 1, "b")
+    assert history.rules_broken() == {"ghost"}
+
+
+def test_a_transaction_that_died_is_judged_by_the_row_it_wrote_beside_its_jobs(history):
+    history.announce("a", "killed")
+    assert history.rules_broken() == set()
+    history.tables.markers.add("a")
+    assert history.rules_broken() == {"lost"}
+
+
+def test_a_commit_without_an_answer_may_be_either(history):
+    history.write("intent", txn="a", marked=False, jobs=[["a", "storm.quick", None, None]])
+    history.write("unknown", txn="a")
+    assert history.rules_broken() == set()
+    history.row(1, "a", status="ready", claims=0)
+    assert "lost" in history.rules_broken()
+
+
+def test_a_run_that_nobody_announced_is_a_ghost(history):
+    history.run(1, 1, "nobody's")
+    assert history.rules_broken() == {"ghost"}
+
+
+@pytest.mark.parametrize("end", [None, "ValueError"])
+def test_a_done_job_whose_run_did_not_end_is_a_breach(history, end):
+    history.announce("a")
+    history.claim(1, 1)
+    history.run(1, 1, "a", end)
+    history.settle(1, 1)
+    history.row(1, "a")
+    assert history.rules_broken() == {"unrun"}
+
+
+def test_a_run_of_an_earlier_claim_does_not_count(history):
+    history.announce("a")
+    history.run(1, 1, "a")
+    history.row(1, "a", claims=2)
+    assert history.rules_broken() == {"unrun"}
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_an_effect_is_there_once_where_the_job_is_done(history, number):
+    history.good_job(kind="storm.atomic")
+    history.tables.entries += [{"token": "a", "claims": 1}]
+    assert history.rules_broken() == set()
+    history.tables.entries[:] = [{"token": "a", "claims": 1}] * number
+    assert history.rules_broken() == {"effect"}
+
+
+def test_an_effect_of_a_job_that_is_not_done_is_a_breach(history):
+    history.announce("a", kind="storm.atomic")
+    history.row(1, "a", status="failed", kind="storm.atomic", last_error="lease_expired")
+    history.tables.entries += [{"token": "a", "claims": 1}]
+    assert history.rules_broken() == {"effect"}
+
+
+def test_an_effect_of_another_claim_than_the_last_is_a_breach(history):
+    history.good_job(kind="storm.atomic")
+    history.tables.entries += [{"token": "a", "claims": 2}]
+    assert history.rules_broken() == {"effect"}
+
+
+def test_an_atomic_job_that_completed_though_asked_to_stop_has_its_effect(history):
+    row = history.good_job(kind="storm.atomic")
+    row["status"] = "cancelled"
+    history.tables.entries += [{"token": "a", "claims": 1}]
+    assert history.rules_broken() == set()
+
+
+@pytest.mark.parametrize(
+    ("sample", "rule"),
+    [
+        ({"twins": [["storm.keyed", "key", 2]]}, "twins"),
+        ({"overspent": [1]}, "budget"),
+        ({"unleased": [1]}, "stuck"),
+    ],
+)
+def test_what_a_sample_shows_is_a_breach(history, sample, rule):
+    nothing = {"twins": [], "overspent": [], "unleased": []}
+    history.write("sample", **nothing)
+    assert history.rules_broken() == set()
+    history.write("sample", **{**nothing, **sample})
+    assert history.rules_broken() == {rule}
+
+
+def test_a_claim_that_was_given_twice_is_a_breach(history):
+    history.good_job()
+    history.claim(1, 1, SECOND)
+    assert "claim" in history.rules_broken()
+
+
+def test_a_claim_that_ran_twice_is_a_breach(history):
+    history.good_job()
+    history.run(1, 1, "a", who=SECOND)
+    assert "claim" in history.rules_broken()
+
+
+def test_a_row_that_counts_fewer_claims_than_were_given_is_a_breach(history):
+    history.good_job()["claims"] = 0
+    assert "claim" in history.rules_broken()
+
+
+def test_a_claim_that_was_ended_twice_is_a_breach(history):
+    history.good_job()
+    history.settle(1, 1)
+    assert history.rules_broken() == {"fence"}
+
+
+def test_an_end_that_the_table_refused_is_none(history):
+    history.good_job()
+    history.settle(1, 1, status=None)
+    assert history.rules_broken() == set()
+
+
+def test_a_claim_that_was_ended_after_a_later_one_was_given_is_a_breach(history):
+    history.announce("a")
+    history.claim(1, 1)
+    history.settle(1, 1, "reclaim", SECOND, "ready")
+    history.wait(LEASE)
+    history.claim(1, 2, SECOND)
+    history.run(1, 2, "a", who=SECOND)
+    history.settle(1, 2, who=SECOND)
+    history.row(1, "a", claims=2)
+    assert history.rules_broken() == set()
+    history.records = [r for r in history.records if "reclaim" not in str(r.get("ends"))]
+    history.settle(1, 1)
+    assert history.rules_broken() == {"fence"}
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"status": "done", "result": {"claims": 1}, "claims": 2},
+        {"status": "failed", "last_error": "asked by claim 1", "claims": 2},
+    ],
+)
+def test_a_row_that_holds_what_an_earlier_claim_left_is_a_breach(history, columns):
+    history.announce("a")
+    history.run(1, 2, "a")
+    history.row(1, "a", **columns)
+    assert history.rules_broken() == {"fence"}
+
+
+@pytest.mark.parametrize("attempt", [0, 6])
+def test_a_run_that_is_not_counted_or_beyond_the_budget_is_a_breach(history, attempt):
+    history.announce("a")
+    history.run(1, 1, "a", attempt=attempt)
+    history.row(1, "a")
+    assert history.rules_broken() == {"budget"}
+
+
+def test_more_runs_than_the_budget_are_a_breach_unless_given_back_or_requeued(history):
+    history.announce("a")
+    for number in (1, 2, 3):
+        history.run(1, number, "a", most=2)
+    history.row(1, "a", claims=3)
+    assert history.rules_broken() == {"budget"}
+    history.settle(1, 2, "defer", status="ready")
+    assert history.rules_broken() == set()
+    history.records.pop()
+    history.records.pop()
+    history.write("requeueing", ids=[1])
+    assert history.rules_broken() == set()
+
+
+def test_a_row_with_more_attempts_than_it_may_have_is_a_breach(history):
+    history.good_job()["attempts"] = 6
+    assert history.rules_broken() == {"budget"}
+
+
+def two_claims(history: History, seconds: float) -> None:
+    """Two claims, so many seconds apart, of which the first runner lives all the while."""
+    history.announce("a")
+    history.claim(1, 1)
+    history.wait(seconds)
+    history.claim(1, 2, SECOND)
+    history.run(1, 2, "a", who=SECOND)
+    history.settle(1, 2, who=SECOND)
+    history.row(1, "a", claims=2)
+    history.write("renewed", began=0.0, lease=LEASE, claims=[])
+
+
+def test_a_claim_of_a_job_whose_lease_held_is_a_breach(history):
+    two_claims(history, 1)
+    assert history.rules_broken() == {"lease"}
+
+
+def test_a_claim_of_a_job_whose_lease_was_over_is_none(history):
+    two_claims(history, LEASE + 1)
+    assert history.rules_broken() == set()
+
+
+def test_renewals_let_a_lease_hold_on(history):
+    two_claims(history, LEASE + 1)
+    for began, rules in ((1.0, set()), (2.0, set()), (3.0, {"lease"})):
+        record = history.write("renewed", began=began, lease=LEASE, claims=[[1, 1]])
+        record["at"] = began
+        history.records.sort(key=lambda record: record["at"])
+        assert history.rules_broken() == rules, "the newest may have found its row locked"
+
+
+def test_a_lease_does_not_bind_where_clocks_are_moved_or_the_runner_is_dead(history):
+    two_claims(history, 1)
+    last = history.records.pop()
+    assert history.rules_broken() == set(), "nothing shows that the runner lived"
+    history.records.append(last)
+    history.records[1:1] = [{"what": "fault", "name": "clock ahead", "at": 0.0, "who": "0"}]
+    assert history.rules_broken() == set()
+
+
+def test_a_sweep_that_took_a_lease_which_held_is_a_breach(history):
+    history.good_job()
+    history.records = [r for r in history.records if r["what"] not in ("settling", "settled")]
+    history.settle(1, 1, "reclaim", SECOND, "ready")
+    history.write("renewed", began=0.0, lease=LEASE, claims=[])
+    assert history.rules_broken() == {"lease"}
+
+
+@pytest.mark.parametrize("status", ["running", "ready", "strange"])
+def test_whatever_is_not_settled_when_all_is_quiet_is_a_breach(history, status):
+    history.row(1, "a", status=status)
+    assert history.rules_broken() == {"stuck"}
+
+
+def test_a_schedule_may_wait_but_not_run(history):
+    row = history.row(1, "tick", status="ready", name="storm.tick")
+    assert history.rules_broken() == set()
+    row["status"] = "running"
+    assert history.rules_broken() == {"stuck"}
+
+
+def test_a_failure_without_a_reason_is_a_breach(history):
+    history.announce("a")
+    history.row(1, "a", status="failed")
+    assert history.rules_broken() == {"reason"}
+
+
+def test_a_claim_that_left_no_attempt_is_a_breach_where_all_are_kept():
+    history = History(history="all")
+    history.good_job()
+    assert history.rules_broken() == {"history"}
+    history.tables.attempts.append({"job_id": 1, "number": 1, "outcome": "done"})
+    assert history.rules_broken() == set()
+
+
+def test_the_journal_gives_back_whole_lines_only(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal, "_path", str(tmp_path / "journal"))
+    journal.write("first", n=1)
+    with (tmp_path / "journal").open("a") as torn:
+        torn.write('\n{"what": "torn", "at"')
+    journal.write("second", n=2)
+    records = journal.read(tmp_path / "journal")
+    assert [(record["what"], record["n"]) for record in records] == [("first", 1), ("second", 2)]
+
+
+def test_the_same_seed_plans_the_same_faults():
+    force = Force(seconds=60, kills=40, others=1, lease=3)
+    for engine in ("sqlite", "postgresql", "mariadb"):
+        events = plan(7, engine, force)
+        assert events == plan(7, engine, force)
+        assert events != plan(8, engine, force)
+        assert {event.fault for event in events} <= set(FAULTS)
+        assert sum(" killed" in event.fault for event in events) == 40
