@@ -44,7 +44,11 @@ def announce(sender: type[Job], job: Job, outcome: Outcome, status: str, **kwarg
 def _announce_stored(job: Job, outcome: Outcome) -> None:
     """Announce what was settled without its function: lost, expired, cancelled or never begun."""
     stored = type(job).objects.using(job._state.db).filter(pk=job.pk).first()
-    base = None if stored is None else task_of(stored)
+    try:
+        base = None if stored is None else task_of(stored)
+    except ImportError:
+        # Its function was renamed or removed: no result could name its task.
+        return
     if stored is None or base is None:
         return
     result = result_of(stored, base, base.backend)

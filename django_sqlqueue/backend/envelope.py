@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any
 
 from .. import payloads
+from ..engines.instants import as_attribute, as_aware
 from .compat import Task
 from .marks import mark_of
 from .options import changes_of
@@ -73,7 +74,12 @@ def result_id(job: Any) -> str:
 def enqueued_at(job: Any) -> datetime:
     """Return when the task was enqueued, which was elsewhere if the job was moved here."""
     earlier = label_of(job.payload).get("enqueued_at")
-    return datetime.fromisoformat(earlier) if earlier else job.created_at
+    return instant_of(earlier) if earlier else job.created_at
+
+
+def instant_of(text: str) -> datetime:
+    """Return a stored instant as the project's attributes hold it, whatever USE_TZ was then."""
+    return as_attribute(as_aware(datetime.fromisoformat(text)))
 
 
 def record_of(job: Any, error: str, traceback: str) -> dict[str, Any]:
@@ -81,7 +87,7 @@ def record_of(job: Any, error: str, traceback: str) -> dict[str, Any]:
     return {
         "attempt": job.attempts,
         "worker": job.lease_owner or "",
-        "started_at": job.started_at.isoformat(),
+        "started_at": as_aware(job.started_at).isoformat(),
         "error": error,
         "traceback": traceback,
     }
@@ -132,7 +138,7 @@ def value_of(job: Any) -> Any:
 
 
 def _due_at(job: Any) -> str | None:
-    return None if job.name is None or job.due_at is None else job.due_at.isoformat()
+    return None if job.name is None or job.due_at is None else as_aware(job.due_at).isoformat()
 
 
 def _is_record(record: Any) -> bool:

@@ -18,6 +18,7 @@ from .compat import BaseTaskBackend, Task, TaskError, TaskResult, task_backends
 from .envelope import (
     arguments_of,
     enqueued_at,
+    instant_of,
     label_of,
     records_of,
     result_id,
@@ -91,7 +92,7 @@ def with_fields(base: Task, wanted: dict[str, Any]) -> Task:
 def alias_of(job: Job, default: str) -> str:
     """Return the alias of the backend that enqueued a job, or the default where it is gone."""
     alias = label_of(job.payload).get("backend")
-    return alias if alias in task_backends.settings else default
+    return alias if isinstance(alias, str) and alias in task_backends.settings else default
 
 
 _backends: dict[str, tuple[Any, BaseTaskBackend]] = {}
@@ -179,7 +180,7 @@ def _recorded(record: dict[str, Any]) -> Turn:
         error = TaskError(
             exception_class_path=compat.present_path(path), traceback=record.get("traceback", "")
         )
-    return Turn(record["worker"], datetime.fromisoformat(record["started_at"]), error)
+    return Turn(record["worker"], instant_of(record["started_at"]), error)
 
 
 def _from_history(job: Job) -> dict[int, Turn]:

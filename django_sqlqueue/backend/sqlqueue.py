@@ -205,7 +205,9 @@ def _own_task(task: Task) -> Task:
             found = imported_task(task.module_path)
         except ImportError:
             found = None
-        if found is None or found.func is not task.func:
+        # The module that a process was started with has another name in every other process.
+        is_script = task.func.__module__ == "__main__"
+        if found is None or found.func is not task.func or is_script:
             raise InvalidTask(
                 f"No worker could find this task: {task.module_path!r} is not the Task of this "
                 "function. Decorate the function where it is defined, at module level."

@@ -1,7 +1,11 @@
 """Tasks with the queue's own options, for the tests."""
 
+import asyncio
 import os
 import time
+
+from django.db import connection
+from django.utils.translation import get_language
 
 from django_sqlqueue import Abandon, Backoff, Defer, Retry, task
 from django_sqlqueue.models import Job
@@ -86,6 +90,55 @@ def steer(how):
 @task(queue_name="letters", priority=-5)
 def low(name):
     Effect.objects.create(name=name)
+
+
+@task
+def repeat(times):
+    return "x" * times
+
+
+@task
+def forget(letter):
+    """Return nothing."""
+
+
+@task
+def say_where():
+    """Return what a function finds around it."""
+    return {"in a transaction": connection.in_atomic_block, "in": get_language()}
+
+
+@task
+def end_by(name):
+    """Raise what ends programs."""
+    raise {"key": KeyboardInterrupt, "exit": SystemExit, "close": GeneratorExit}[name]
+
+
+@task
+async def ask_the_orm(how):
+    """Use the ORM on the event loop; the sync one by mistake."""
+    if how == "sync":
+        return Effect.objects.count()
+    await Effect.objects.acreate(name="asked")
+    return await Effect.objects.filter(name="asked").acount()
+
+
+@task
+async def never_wait():
+    return "awaited"
+
+
+@task
+async def leave_behind():
+    """Leave a task of the event loop behind, which would sleep for long."""
+    left = asyncio.create_task(asyncio.sleep(60))
+    await asyncio.sleep(0)
+    return left.done()
+
+
+@task(backend="any_queue", takes_context=True)
+def name_the_backend(context):
+    return context.task_result.backend
 
 
 class Body:

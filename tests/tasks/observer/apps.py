@@ -15,6 +15,9 @@ class ObserverConfig(AppConfig):
         if os.environ.get("OBSERVER") == "broken":
             for signal in (task_started, task_finished):
                 signal.connect(break_down)
+        if os.environ.get("OBSERVER") == "asks":
+            for signal in (task_enqueued, task_started, task_finished):
+                signal.connect(ask_the_table)
         for name, signal in (
             ("enqueued", task_enqueued),
             ("started", task_started),
@@ -25,6 +28,15 @@ class ObserverConfig(AppConfig):
 
 def break_down(sender, **kwargs):
     raise RuntimeError("a receiver broke")
+
+
+def ask_the_table(sender, task_result, **kwargs):
+    """Write down what others see of the task while a signal is sent."""
+    from tests.testapp.models import Effect
+
+    seen = sender("default", {}).get_result(task_result.id)
+    ended = seen.finished_at is not None
+    Effect.objects.create(name=f"{task_result.task.name} is {seen.status}", n=ended)
 
 
 def write_down(name):
