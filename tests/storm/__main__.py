@@ -23,7 +23,7 @@ from tests.servers import Unavailable
 from tests.storm.audit import Report
 from tests.storm.evidence import Evidence
 from tests.storm.run import Options, Storm
-from tests.storm.servers import SETTINGS, STORM_SERVERS, StormServer
+from tests.storm.servers import SETTINGS, STORM_SERVERS, StormServer, remove, storm_server
 from tests.storm.shapes import SHAPED, SHAPES
 
 SCHEMES = {"sqlite": "sqlite", "postgres": "postgresql", "postgresql": "postgresql",
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda signum, frame: sys.exit(128 + signum))
     print(f"storm over {options.engine} with seed {options.seed}", flush=True)
     try:
-        server = STORM_SERVERS[options.engine]()
+        server = storm_server(options.engine, on_small_disk=options.small_disk)
     except Unavailable as error:
         print(f"skipped: {error}")
         return NOTHING_TO_DO
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         report = storm_over(server, options, folder)
     finally:
-        server.remove()
+        remove(server)
     if not report.breaches and not options.keep:
         shutil.rmtree(folder)
         return 0
@@ -104,6 +104,10 @@ def parse(argv: Sequence[str] | None) -> Options:
     parser.add_argument("--kills", type=int, default=210)
     parser.add_argument("--others", type=float, default=0.3, help="other process faults a second")
     parser.add_argument("--history", choices=["failures", "all"], help="default: by the seed")
+    parser.add_argument("--database", type=float, default=0.25,
+                        help="part of the time in which the database is away or worse")  # fmt: skip
+    parser.add_argument("--small-disk", action=argparse.BooleanOptionalAction,
+                        help="let the disk be full at times (default: by the seed)")  # fmt: skip
     parser.add_argument("--lease", type=float, default=3.0, help="seconds")
     parser.add_argument("--quiet", type=float, default=120.0, help="seconds to finish in")
     parser.add_argument("--keep", action="store_true", help="keep the journal in any case")
@@ -112,6 +116,8 @@ def parse(argv: Sequence[str] | None) -> Options:
     given = vars(parser.parse_args(argv))
     if given["history"] is None:
         given["history"] = "all" if given["seed"] % 2 else "failures"
+    if given["small_disk"] is None:
+        given["small_disk"] = given["seed"] % 2 == 0 and not given["breaking"]
     if given["breaking"]:
         given |= SHAPED | SHAPES[given["breaking"]].options
     return Options(**given)

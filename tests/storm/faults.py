@@ -5,7 +5,6 @@ A fault begins and, after its time, ends; one that only strikes has nothing to e
 
 from __future__ import annotations
 
-import random
 import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from tests.storm import journal
 
 if TYPE_CHECKING:
     from tests.storm.fleet import Fleet
+    from tests.storm.planning import Event
     from tests.storm.servers import StormServer
 
 
@@ -131,52 +131,11 @@ PROCESS_FAULTS: tuple[type[ProcessFault], ...] = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Event:
-    """A fault that is planned: when, which, how long, and whom it hits."""
-
-    at: float
-    fault: str
-    lasts: float
-    dice: float
-
-
-@dataclass(frozen=True)
-class Force:
-    """How hard it storms."""
-
-    seconds: float
-    kills: int
-    others: float
-    """How many process faults that do not kill come in a second."""
-    lease: float
-
-
-def plan(seed: int, engine: str, force: Force) -> list[Event]:
-    """Return what will go wrong: the same seed, the same faults in the same order."""
-    dice = random.Random(f"{seed} {engine}")
-    numbers = ((KILLS, force.kills), (PROCESS_FAULTS, int(force.others * force.seconds)))
-    events = [
-        _draw(dice, faults, engine, force) for faults, number in numbers for _ in range(number)
-    ]
-    return sorted(events, key=lambda event: event.at)
-
-
-def _draw(dice: random.Random, faults: tuple[type[Fault], ...], engine: str, force: Force) -> Event:
-    found = [fault for fault in faults if engine in fault.engines]
-    (fault,) = dice.choices(found, [each.weight for each in found])
-    at, lasts = dice.uniform(1, force.seconds), dice.uniform(*fault.lasts) * force.lease
-    return Event(round(at, 2), fault.name, round(lasts, 2), dice.random())
-
-
-FAULTS: dict[str, type[Fault]] = {fault.name: fault for fault in (*KILLS, *PROCESS_FAULTS)}
-
-
 class Weather:
     """Lets planned faults begin and end in their time."""
 
-    def __init__(self, stage: Stage, events: list[Event]) -> None:
-        self._stage, self._coming = stage, list(events)
+    def __init__(self, stage: Stage, events: list[Event], faults: dict[str, type[Fault]]) -> None:
+        self._stage, self._coming, self._faults = stage, list(events), faults
         self._present: list[tuple[float, Fault]] = []
         self.begun: dict[str, int] = {}
 
@@ -195,7 +154,7 @@ class Weather:
             self._end(self._present.pop()[1])
 
     def _begin(self, event: Event, now: float) -> None:
-        fault = FAULTS[event.fault]()
+        fault = self._faults[event.fault]()
         facts = fault.begin(self._stage, event.dice)
         journal.write("fault", name=fault.name, phase="begin", lasts=event.lasts, **facts)
         self.begun[fault.name] = self.begun.get(fault.name, 0) + 1

@@ -7,17 +7,25 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+from tests.storm.disks import Disk, NoDisk
 from tests.worker.own_servers import OwnMariaDB, OwnPostgres, OwnServer
 
 SETTINGS = "tests.storm.settings"
 
 
+LIVE = "status IN ('ready', 'running')"
+
+
 class StormServer(OwnServer):
     """What a storm does to a database beyond what a test does."""
+
+    disk: Disk | None = None
+    """Where its data lies, if that can be full."""
+    _writer: Any = None
 
     def version(self) -> str:
         raise NotImplementedError
@@ -30,8 +38,47 @@ class StormServer(OwnServer):
         """Let the server end all other sessions; return how many."""
         raise NotImplementedError
 
+    def hold_locks(self) -> bool:
+        """Lock what others want to write, until let_go(); False where they hold it too long."""
+        self._writer = self._connect_writer()
+        try:
+            for sql in self._locking:
+                self._execute(self._writer, sql)
+        except Exception:
+            self.let_go()
+            return False
+        return True
+
+    def let_go(self) -> None:
+        """Undo what hold_locks began; the session may be gone by now."""
+        if self._writer is not None:
+            with suppress(Exception):
+                self._writer.rollback()
+            with suppress(Exception):
+                self._writer.close()
+        self._writer = None
+
+    _locking: tuple[str, ...]
+
+    def _connect_writer(self) -> Any:
+        raise NotImplementedError
+
+    def _execute(self, connection: Any, sql: str) -> None:
+        with closing(connection.cursor()) as cursor:
+            cursor.execute(sql)
+
 
 class StormPostgres(OwnPostgres, StormServer):
+    _locking = (
+        "SET lock_timeout = '2s'",
+        f"UPDATE django_sqlqueue_job SET updated_at = updated_at WHERE {LIVE}",
+    )
+
+    def _connect_writer(self) -> Any:
+        import psycopg
+
+        return psycopg.connect(host=str(self._server.folder), user="postgres", dbname="own")
+
     def version(self) -> str:
         return self._server.version()
 
@@ -51,6 +98,16 @@ class StormPostgres(OwnPostgres, StormServer):
 class StormMariaDB(OwnMariaDB, StormServer):
     # What was committed must outlive the server, and with DURABLE the machine.
     FLUSH = 1 if os.environ.get("DURABLE") else 2
+    _locking = (
+        "SET SESSION innodb_lock_wait_timeout = 2",
+        f"UPDATE django_sqlqueue_job SET priority = priority WHERE {LIVE}",
+        f"SELECT id FROM django_sqlqueue_job WHERE {LIVE} FOR UPDATE",
+    )
+
+    def _connect_writer(self) -> Any:
+        import MySQLdb
+
+        return MySQLdb.connect(user="root", unix_socket=str(self._socket), database="own")
 
     def version(self) -> str:
         return f"MariaDB {self.query('SELECT VERSION()')[0][0].split('-')[0]}"
@@ -72,8 +129,15 @@ class StormMariaDB(OwnMariaDB, StormServer):
 class StormSQLite(StormServer):
     """A file in a folder of its own: no server that could be away, and no sessions."""
 
+    _locking = ("BEGIN IMMEDIATE",)
+
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="sqlqueue-storm-sqlite-"))
+
+    def _connect_writer(self) -> Any:
+        import sqlite3
+
+        return sqlite3.connect(self._folder / "storm.sqlite3", timeout=5)
 
     def environ(self) -> dict[str, str]:
         return {"DATABASE_URL": f"sqlite:///{self._folder / 'storm.sqlite3'}"}
@@ -105,3 +169,28 @@ class StormSQLite(StormServer):
 STORM_SERVERS: dict[str, Callable[[], StormServer]] = {
     "sqlite": StormSQLite, "postgresql": StormPostgres, "mariadb": StormMariaDB,
 }  # fmt: skip
+
+
+def storm_server(engine: str, *, on_small_disk: bool) -> StormServer:
+    """Start a database of the storm's own; on a disk that can be full, where one can be made."""
+    if not on_small_disk:
+        return STORM_SERVERS[engine]()
+    try:
+        disk = Disk()
+    except NoDisk as error:
+        print(f"no disk will be full: {error}")
+        return STORM_SERVERS[engine]()
+    try:
+        with disk.holds_temporary_files():
+            server = STORM_SERVERS[engine]()
+    except BaseException:
+        disk.remove()
+        raise
+    server.disk = disk
+    return server
+
+
+def remove(server: StormServer) -> None:
+    server.remove()
+    if server.disk is not None:
+        server.disk.remove()

@@ -40,4 +40,4 @@ SHAPES: dict[str, Shape] = {
         frozenset({"effect"}),
     ),
 }
-SHAPED: dict[str, Any] = {"seconds": 10.0, "quiet": 15.0}
+SHAPED: dict[str, Any] = {"seconds": 10.0, "quiet": 15.0, "database": 0.0}
