@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from ..kinds import options_of
 from ..policy import Claim, claim_of
 
 if TYPE_CHECKING:
@@ -53,7 +54,13 @@ class Holdings:
             self._ending -= claims
 
     def may_be_lost(self, job: Job) -> bool:
-        """Say whether a job without its claim in the table is lost, and not just being settled."""
+        """Say whether a job without its claim in the table is lost, and not just being settled.
+
+        An atomic handler's completion commits before this runner hears of it, and any handler may
+        have ended its claim itself: the table tells nothing of those, but their ends do.
+        """
+        if options_of(job.kind).atomic or "_ended_by" in job.__dict__:
+            return False
         return self.holds(job) and claim_of(job) not in self._ending
 
     def all(self) -> list[Job]:

@@ -5,7 +5,7 @@ from datetime import timedelta
 from unittest import mock
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, transaction
 
 from django_sqlqueue.models import Job
 from django_sqlqueue.worker.holdings import Holdings
@@ -107,6 +107,24 @@ class RenewalTests(RunnerTestCase):
             self.wait_for("done", self.job)
             self.wait_for_renewals(runner, 3)
             reported.set()
+            wait_until(lambda: not runner.holdings)
+
+    def test_a_claim_that_its_own_handler_has_ended_is_not_taken_for_lost(self):
+        def wait():
+            self.gate.wait(30)
+
+        def completes(job):
+            job.complete("own")
+            wait()
+
+        self.handle("t.completes", completes)
+        self.handle("t.commits", lambda job: transaction.on_commit(wait), atomic=True)
+        ended = [self.enqueue("t.completes"), self.enqueue("t.commits")]
+        with self.assertNoLogs("django_sqlqueue", "WARNING"):
+            runner = self.start(lease=0.4, threads=3)
+            self.wait_for("done", *ended)
+            self.wait_for_renewals(runner, 3)
+            self.gate.set()
             wait_until(lambda: not runner.holdings)
 
 
