@@ -109,7 +109,8 @@ def parse(argv: Sequence[str] | None) -> Options:
     parser.add_argument("--small-disk", action=argparse.BooleanOptionalAction,
                         help="let the disk be full at times (default: by the seed)")  # fmt: skip
     parser.add_argument("--lease", type=float, default=3.0, help="seconds")
-    parser.add_argument("--quiet", type=float, default=120.0, help="seconds to finish in")
+    parser.add_argument("--quiet", type=float, default=60.0,
+                        help="seconds in which live jobs must become fewer, at the end")  # fmt: skip
     parser.add_argument("--keep", action="store_true", help="keep the journal in any case")
     parser.add_argument("--break", dest="breaking", choices=list(SHAPES), default="",
                         help="take a guard of the queue away: the audit must see it")  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,8 @@ class Options(Force):
     seed: int
     jobs: int
     history: str = "failures"
-    quiet: float = 120.0
-    """Seconds that the workers have to finish everything when all is well again."""
+    quiet: float = 60.0
+    """Seconds in which the live jobs must become fewer when all is well again."""
     small_disk: bool = False
     breaking: str = ""
     keep: bool = False
@@ -115,15 +116,12 @@ class Storm:
         self.server.start()
         self.server.allow_writes()
         self.fleet.dismiss("producers", "operators", "old workers")
-        ends = time.monotonic() + self.options.quiet
-        hurried = False
-        while time.monotonic() < ends and not is_quiet():
+        calming = Calming(self.options.quiet)
+        while calming.goes_on(count_live()):
             self.fleet.wake_all()
             self.fleet.keep()
-            if not hurried and time.monotonic() > ends - self.options.quiet / 2:
-                hurried = bool(run_all_now())
             time.sleep(0.2)
-        journal.write("quiet", live=not is_quiet())
+        journal.write("quiet", live=calming.fewest)
         self._send_home()
 
     def _send_home(self) -> None:
@@ -139,24 +137,45 @@ class Storm:
         take_back(within=self.options.lease + 5)
 
 
-def is_quiet() -> bool:
-    """Say whether no job but schedules is live; False where the database does not answer."""
+class Calming:
+    """Waits until nothing is live, as long as it becomes less every so often."""
+
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
+        self.fewest: int | None = None
+        self._since = time.monotonic()
+
+    def goes_on(self, live: int | None) -> bool:
+        if live is not None and (self.fewest is None or live < self.fewest):
+            self.fewest, self._since = live, time.monotonic()
+        waited = time.monotonic() - self._since
+        if waited > self._patience / 2:
+            run_all_now()
+        return self.fewest != 0 and waited < self._patience
+
+
+def count_live() -> int | None:
+    """Return how many jobs but schedules are live; None where the database does not answer."""
     from django.db import Error, connection
 
     from django_sqlqueue.lifecycle import LIVE
     from django_sqlqueue.models import Job
 
     try:
-        return not Job.objects.filter(status__in=LIVE, name=None).exists()
+        return int(Job.objects.filter(status__in=LIVE, name=None).count())
     except Error:
         connection.close()
-        return False
+        return None
 
 
-def run_all_now() -> int:
+def run_all_now() -> None:
+    """Let what waits for a time that a moved clock has given be due."""
+    from django.db import Error
+
     from django_sqlqueue.models import Job
 
-    return int(Job.objects.filter(name=None).run_now())
+    with suppress(Error):
+        Job.objects.filter(name=None).run_now()
 
 
 def take_back(within: float) -> None:
