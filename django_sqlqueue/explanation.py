@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import Q
 from django.utils.formats import date_format
-from django.utils.timesince import timesince, timeuntil
+from django.utils.timesince import timesince
 from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -72,6 +72,14 @@ def instant(value: datetime) -> str:
     return date_format(localtime(value) if value.tzinfo else value, "DATETIME_FORMAT")
 
 
+def _between(start: datetime, end: datetime) -> str:
+    """Return a span in its largest unit; Django's words know no seconds."""
+    seconds = int((end - start).total_seconds())
+    if seconds < 60:
+        return _("%s s") % max(seconds, 0)
+    return timesince(start, end, depth=1)
+
+
 def _of_status(job: Job, now: datetime) -> Explanation:
     if job.status == RUNNING:
         return _running(job, now)
@@ -94,7 +102,7 @@ def _of_status(job: Job, now: datetime) -> Explanation:
 def _running(job: Job, now: datetime) -> Explanation:
     values = {
         "runner": in_short(job.lease_owner),
-        "since": timesince(as_aware(job.started_at), now, depth=1) if job.started_at else "?",
+        "since": _between(as_aware(job.started_at), now) if job.started_at else "?",
     }
     if job.lease_until is not None and as_aware(job.lease_until) < now:
         return Explanation("lease_over", _(
@@ -137,7 +145,7 @@ def _not_due(job: Job, now: datetime) -> Explanation | None:
         return None
     values = {
         "when": instant(job.run_at),
-        "left": timeuntil(run_at, now, depth=1),
+        "left": _between(now, run_at),
         "attempts": job.attempts,
         "budget": job.max_attempts,
     }

@@ -25,6 +25,11 @@ class AgainForm(forms.Form):
         self.initial["payload"] = shown.as_json(shown.redacted("payload", job.payload, job))
 
 
+def payload_of(form: AgainForm, job: Job) -> Any:
+    """Return what was typed; where nothing was, what is stored and may be shown otherwise."""
+    return form.cleaned_data["payload"] if form.has_changed() else job.payload
+
+
 def record(request: HttpRequest, old: Job, new: Job) -> None:
     """Log on each of the two jobs which the other one is."""
     log.record(request, [old], _("Retried with a changed payload as #%d.") % new.pk)

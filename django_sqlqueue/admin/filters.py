@@ -98,7 +98,8 @@ class ReasonFilter(ChosenFilter):
     def narrowed(self, queryset: Any, value: str) -> Any:
         pk = _like(value)
         if pk is None:
-            return queryset.filter(last_error=value)
+            # A hidden one cannot be guessed.
+            return queryset.filter(last_error=value) if _is_shown(value) else queryset.none()
         return queryset.filter(
             last_error=Subquery(Job.objects.filter(pk=pk).values("last_error")[:1])
         )
@@ -149,7 +150,11 @@ def known_kinds(request: Any) -> set[str]:
 
 def reason_link(reason: str, newest_id: int) -> str:
     """Return the filter's value for a reason, without the text where it may not be shown."""
-    return reason if shown.reason(reason, None) == reason else f"{LIKE}{newest_id}"
+    return reason if _is_shown(reason) else f"{LIKE}{newest_id}"
+
+
+def _is_shown(reason: str) -> bool:
+    return shown.reason(reason, None) == reason
 
 
 def _like(value: str) -> int | None:

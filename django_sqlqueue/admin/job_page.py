@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -25,6 +26,7 @@ from .rights import may
 BUTTONS = ("retry", "run_now", "cancel", "remove")
 MOST_ATTEMPTS = 100
 HIDDEN = ("payload", "result")
+FRAME = re.compile(r"  \S.*:\d+ in \S+|  File \".*\", line \d+, in \S+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def context(request: HttpRequest, job: Job) -> dict[str, Any]:
         "facts": _facts(job, now),
         "columns": _columns(job),
         "documents": _documents(request, job),
-        "attempts": [_attempt(attempt, job) for attempt in attempts],
+        "attempts": [_attempt(one, job, may(request, "see_payload")) for one in attempts],
         "steps": _timeline(job, attempts, now),
         "buttons": [
             OPERATIONS[name]
@@ -157,7 +159,7 @@ def _document(name: str, title: str, value: Any, job: Job, full: str) -> Documen
     return Document(name, title, shortened, len(text) - len(shortened), damaged)
 
 
-def _attempt(attempt: Attempt, job: Job) -> dict[str, Any]:
+def _attempt(attempt: Attempt, job: Job, whole: bool) -> dict[str, Any]:
     return {
         "number": attempt.number,
         "runner": shown.runner(attempt.runner),
@@ -166,8 +168,13 @@ def _attempt(attempt: Attempt, job: Job) -> dict[str, Any]:
         "outcome": shown.OUTCOMES.get(attempt.outcome, attempt.outcome),
         "tone": "failed" if attempt.outcome in ("failed", "retried", "lost") else "",
         "reason": shown.breakable(shown.reason(attempt.reason, job)),
-        "frames": attempt.traceback,
+        "frames": attempt.traceback if whole else _frames(attempt.traceback),
     }
+
+
+def _frames(traceback: str) -> str:
+    """Return the frames alone: what is between them may hold messages, and these content."""
+    return "\n".join(line for line in traceback.splitlines() if FRAME.fullmatch(line))
 
 
 # The timeline

@@ -126,7 +126,7 @@ class JobAdmin(Columns, ReadOnlyAdmin):
         form = again.AgainForm(request.POST if request.method == "POST" else None, job=job)
         if form.is_valid():
             try:
-                new = Job.objects.enqueue_again(job, form.cleaned_data["payload"])
+                new = Job.objects.enqueue_again(job, again.payload_of(form, job))
             except InvalidJob as error:
                 form.add_error("payload", str(error))
             else:

@@ -18,6 +18,13 @@ class PayloadField(forms.Field):
         kwargs.setdefault("required", False)
         super().__init__(**kwargs)
 
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        """Compare the values, as a browser changes the ends of the lines."""
+        try:
+            return bool(self.to_python(initial) != self.to_python(data))
+        except forms.ValidationError:
+            return initial != data
+
     def to_python(self, value: Any) -> Any:
         if not (value or "").strip():
             return {}

@@ -10,12 +10,13 @@ from django.contrib.admin.models import ADDITION, DELETION
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import path, reverse
+from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 
 from ..exceptions import InvalidJob
 from ..models import Job, PausedQueue
 from . import log
-from .rights import may
+from .rights import GuardedAdmin, may
 
 
 class PausedQueueForm(forms.ModelForm):
@@ -25,11 +26,15 @@ class PausedQueueForm(forms.ModelForm):
 
 
 @admin.register(PausedQueue)
-class PausedQueueAdmin(admin.ModelAdmin):
+class PausedQueueAdmin(GuardedAdmin):
     form = PausedQueueForm
     list_display = ("name", "paused_at")
     ordering = ("name",)
     show_full_result_count = False
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        title = {"title": capfirst(str(self.opts.verbose_name_plural))}
+        return super().changelist_view(request, {**title, **(extra_context or {})})
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False

@@ -113,13 +113,18 @@ class ScheduleForm(forms.ModelForm):
         }
         return {
             **options,
-            "payload": values["payload"],
+            "payload": self._payload(values),
             "every": values["every"],
             "cron": values["cron"] or None,
             "timezone": (values["timezone"] or None) if values["cron"] else None,
             "missed": values["missed"],
             "run_at": values["first"],
         }
+
+    def _payload(self, values: dict[str, Any]) -> Any:
+        """Return what was typed; where nothing was, what is stored and may be shown otherwise."""
+        is_same = self.instance.pk is not None and "payload" not in self.changed_data
+        return self.instance.payload if is_same else values["payload"]
 
     def save(self, commit: bool = True) -> Any:
         return self.instance

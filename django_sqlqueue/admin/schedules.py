@@ -21,6 +21,7 @@ from ..rhythm_words import words
 from . import log, shown
 from .listing import JobChangeList
 from .paging import Page
+from .rights import GuardedAdmin, may
 from .schedule_form import ScheduleForm
 
 MOST = 1_000
@@ -51,6 +52,9 @@ ACTS = {
     ),
 }
 """name: (label, verb, what is told, what is logged)"""
+LOOKED_AT = (
+    "name", "kind", "rhythm", "state", "next_due", "outcome", "queue", "priority", "row",
+)  # fmt: skip
 
 
 class ScheduleChangeList(JobChangeList):
@@ -67,7 +71,7 @@ class ScheduleChangeList(JobChangeList):
 
 
 @admin.register(Schedule)
-class ScheduleAdmin(admin.ModelAdmin):
+class ScheduleAdmin(GuardedAdmin):
     form = ScheduleForm
     list_display = ("name", "kind", "rhythm", "state", "next_due", "outcome", "row")
     list_per_page = 100
@@ -123,9 +127,27 @@ class ScheduleAdmin(admin.ModelAdmin):
         return ("state", "next_due") if obj is not None else ()
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Leave the payload out for who may not see it; on the way, it stays as it is.
+
+        Who may only look is shown what the list shows: Django would show the columns themselves.
+        """
         if obj is None:
             return self.fieldsets
-        return ((None, {"fields": ("state", "next_due")}), *self.fieldsets)
+        if not self.has_change_permission(request, obj):
+            return ((None, {"fields": LOOKED_AT}),)
+        (_title, first), *others = self.fieldsets
+        if not may(request, "see_payload"):
+            first = {"fields": ("name", "kind")}
+        return ((None, {"fields": ("state", "next_due")}), (None, first), *others)
+
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        form: Any = super().get_form(request, obj, change, **kwargs)
+        if obj is not None and not may(request, "see_payload"):
+            # A field that a form declares is taken from what is posted, shown or not.
+            form.base_fields.pop("payload", None)
+        return form
 
     # Actions
 

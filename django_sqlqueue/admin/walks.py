@@ -29,7 +29,6 @@ from .rights import may
 
 BATCH = 500
 SECONDS = 1.0
-SALT = "django_sqlqueue.walk"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +46,9 @@ class Walk:
         width = self.upto - self.first
         return min(100, 100 * (self.after - self.first) // width) if width > 0 else 100
 
-    def signed(self) -> str:
+    def signed(self, salt: str) -> str:
         tally = (self.tally.moved, self.tally.unfit, self.tally.refused)
-        return signing.dumps([self.upto, self.first, self.after, tally], salt=SALT)
+        return signing.dumps([self.upto, self.first, self.after, tally], salt=salt)
 
 
 def walk(admin: Any, request: HttpRequest, jobs: Any, operation: Operation) -> Any:
@@ -64,14 +63,19 @@ def walk(admin: Any, request: HttpRequest, jobs: Any, operation: Operation) -> A
         return _ask(admin, request, jobs, operation, form)
     value = form.cleaned_data.get("value") if confirmed else None
     try:
-        present = _advance(request, _resumed(request) or _begun(), jobs, operation, value)
+        present = _advance(
+            request, _resumed(request, operation) or _begun(), jobs, operation, value
+        )
     except InvalidJob as problem:
         form.add_error("value", str(problem))
         return _ask(admin, request, jobs, operation, form)
     if not present.finished:
-        return _page(
-            admin, request, "progress", operation, walk=present, told=operation.told(present.tally)
-        )
+        context = {
+            "walk": present,
+            "signed": present.signed(_salt(request, operation)),
+            "told": operation.told(present.tally),
+        }
+        return _page(admin, request, "progress", operation, **context)
     _conclude(admin, request, operation, present.tally, value)
     return None
 
@@ -86,12 +90,19 @@ def _begun() -> Walk:
     return Walk(upto=newest or 0)
 
 
-def _resumed(request: HttpRequest) -> Walk | None:
+def _salt(request: HttpRequest, operation: Operation) -> str:
+    """Return what binds a progress to its user, operation and selection."""
+    return f"django_sqlqueue.walk:{request.user.pk}:{operation.name}:{request.GET.urlencode()}"
+
+
+def _resumed(request: HttpRequest, operation: Operation) -> Walk | None:
     token = request.POST.get("walk")
     if not token:
         return None
     try:
-        upto, first, after, tally = signing.loads(token, salt=SALT, max_age=24 * 3600)
+        upto, first, after, tally = signing.loads(
+            token, salt=_salt(request, operation), max_age=24 * 3600
+        )
     except signing.BadSignature:
         raise PermissionDenied from None
     return Walk(upto, first, after, Tally(*tally))

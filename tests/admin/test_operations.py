@@ -118,8 +118,8 @@ class EverythingThatMatches(AdminTestCase):
             self.assertContains(page, "3 jobs retried.")
             self.assertEqual(Job.objects.filter(status="ready").count(), 3)
             for _ in range(2):
-                token = page.context["walk"].signed
-                page = self.act("retry", "all", self.FAILED, confirmed="1", walk=token())
+                token = page.context["signed"]
+                page = self.act("retry", "all", self.FAILED, confirmed="1", walk=token)
         self.assertEqual(self.messages(page), ["7 jobs retried."])
 
     def test_jobs_that_fail_again_meanwhile_are_not_walked_twice(self):
@@ -129,7 +129,7 @@ class EverythingThatMatches(AdminTestCase):
                 while job := Job.objects.claim_next("host:1"):
                     job.abandon("A")
                 failed("A")
-                token = page.context["walk"].signed()
+                token = page.context["signed"]
                 page = self.act("retry", "all", self.FAILED, confirmed="1", walk=token)
         self.assertEqual(self.messages(page), ["7 jobs retried."])
 
