@@ -3,9 +3,9 @@
 payload: {"args": [...], "kwargs": {...}, "task": {"backend": alias, "id": secret part of the
 result's id, "mark": see marks.py, "using": what differs from the function's own task}}
 
-result: {"value": what the function returned, "worker": who ran that attempt, "attempts": [one
-record for each attempt that failed in the function, with "attempt", "worker", "started_at",
-"error" and "traceback"], "due_at": the occurrence of a schedule that they belong to}
+result: {"value": what the function returned, unless that is None, "worker": who ran that attempt,
+"attempts": [one record for each attempt that failed in the function, with "attempt", "worker",
+"started_at", "error" and "traceback"], "due_at": the occurrence of a schedule that they belong to}
 
 The records stand in the result, not in the attempts' history alone, because the history may be
 switched off, does not hold what succeeded, and has its own rule about messages. The key
@@ -106,7 +106,9 @@ def records_of(job: Any) -> list[dict[str, Any]]:
 
 def successful(job: Any, value: Any) -> dict[str, Any]:
     """Return a claimed job's result after an attempt that returned `value`."""
-    result = {"value": value, "worker": job.lease_owner or ""}
+    result: dict[str, Any] = {"worker": job.lease_owner or ""}
+    if value is not None:
+        result["value"] = value
     if job.attempts > 1 and (records := records_of(job)):
         result["attempts"] = records
     return result
@@ -115,7 +117,7 @@ def successful(job: Any, value: Any) -> dict[str, Any]:
 @lru_cache(maxsize=256)
 def text_of_none(worker: str) -> str:
     """Return, as JSON text, the result of a job whose first attempt returned None."""
-    return payloads.dump({"value": None, "worker": worker}, "result")
+    return payloads.dump({"worker": worker}, "result")
 
 
 def failed(job: Any, record: dict[str, Any]) -> dict[str, Any]:
