@@ -49,6 +49,8 @@ class PostgresServer:
         self.data = self.folder / "data"
         self.log = self.folder / "log"
         self.process: subprocess.Popen[bytes] | None = None
+        self.environ: dict[str, str] = {}
+        """What the server finds in its environment beside what is there."""
         self._account = _unprivileged_account()
         self._bin = self._find_binaries()
         self._init()
@@ -65,6 +67,7 @@ class PostgresServer:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                env={**os.environ, **self.environ},
                 **self._account,
             )
         self._wait_until_ready(time.monotonic() + timeout)

@@ -15,15 +15,19 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TypeVar
 
 import django
 
 from tests.servers import Unavailable
 from tests.storm.audit import Report
+from tests.storm.clocks import Clock, NoClock
+from tests.storm.disks import Disk, NoDisk
 from tests.storm.evidence import Evidence
 from tests.storm.run import Options, Storm
-from tests.storm.servers import SETTINGS, STORM_SERVERS, StormServer, remove, storm_server
+from tests.storm.servers import SETTINGS, STORM_SERVERS, StormServer, storm_server
 from tests.storm.shapes import SHAPED, SHAPES
 
 SCHEMES = {"sqlite": "sqlite", "postgres": "postgresql", "postgresql": "postgresql",
@@ -31,26 +35,41 @@ SCHEMES = {"sqlite": "sqlite", "postgres": "postgresql", "postgresql": "postgres
 NOTHING_TO_DO = 0
 MOST_SHOWN = 5
 
+Made = TypeVar("Made", Disk, Clock)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     options = parse(argv)
     signal.signal(signal.SIGTERM, lambda signum, frame: sys.exit(128 + signum))
     print(f"storm over {options.engine} with seed {options.seed}", flush=True)
-    try:
-        server = storm_server(options.engine, on_small_disk=options.small_disk)
-    except Unavailable as error:
-        print(f"skipped: {error}")
-        return NOTHING_TO_DO
-    folder = Path(tempfile.mkdtemp(prefix="sqlqueue-storm-"))
-    try:
+    with ExitStack() as machine:
+        disk = made(Disk, machine) if options.small_disk else None
+        with_server = options.clocks and options.engine != "sqlite"
+        clock = made(Clock, machine) if with_server else None
+        try:
+            server = storm_server(options.engine, disk, clock)
+        except Unavailable as error:
+            print(f"skipped: {error}")
+            return NOTHING_TO_DO
+        machine.callback(server.remove)
+        folder = Path(tempfile.mkdtemp(prefix="sqlqueue-storm-"))
         report = storm_over(server, options, folder)
-    finally:
-        remove(server)
     if not report.breaches and not options.keep:
         shutil.rmtree(folder)
         return 0
     print(f"the journal and the log are kept in {folder}")
     return int(bool(report.breaches))
+
+
+def made(what: type[Made], machine: ExitStack) -> Made | None:
+    """Make a disk or a clock, where that can be done here; the machine is left as it was."""
+    try:
+        thing = what()
+    except (NoDisk, NoClock) as error:
+        print(f"some faults will do nothing: {error}")
+        return None
+    machine.callback(thing.remove)
+    return thing
 
 
 def storm_over(server: StormServer, options: Options, folder: Path) -> Report:
@@ -108,9 +127,11 @@ def parse(argv: Sequence[str] | None) -> Options:
                         help="part of the time in which the database is away or worse")  # fmt: skip
     parser.add_argument("--small-disk", action=argparse.BooleanOptionalAction,
                         help="let the disk be full at times (default: by the seed)")  # fmt: skip
+    parser.add_argument("--clocks", action=argparse.BooleanOptionalAction,
+                        help="let clocks be moved at times (default: by the seed)")  # fmt: skip
     parser.add_argument("--lease", type=float, default=3.0, help="seconds")
     parser.add_argument("--quiet", type=float, default=60.0,
-                        help="seconds in which live jobs must become fewer, at the end")  # fmt: skip
+                        help="seconds in which live jobs must become fewer at the end")  # fmt: skip
     parser.add_argument("--keep", action="store_true", help="keep the journal in any case")
     parser.add_argument("--break", dest="breaking", choices=list(SHAPES), default="",
                         help="take a guard of the queue away: the audit must see it")  # fmt: skip
@@ -119,6 +140,8 @@ def parse(argv: Sequence[str] | None) -> Options:
         given["history"] = "all" if given["seed"] % 2 else "failures"
     if given["small_disk"] is None:
         given["small_disk"] = given["seed"] % 2 == 0 and not given["breaking"]
+    if given["clocks"] is None:
+        given["clocks"] = given["seed"] % 3 == 0 and not given["breaking"]
     if given["breaking"]:
         given |= SHAPED | SHAPES[given["breaking"]].options
     return Options(**given)

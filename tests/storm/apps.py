@@ -8,9 +8,10 @@ class StormConfig(AppConfig):
     label = "storm"
 
     def ready(self) -> None:
-        from tests.storm import breaks, recording
+        from tests.storm import breaks, clocks, recording
         from tests.storm.settings import STORM_BREAK
 
         if STORM_BREAK:
             breaks.install(STORM_BREAK)
         recording.install()
+        clocks.mend_sleep()

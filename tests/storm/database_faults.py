@@ -8,6 +8,8 @@ from tests.storm.faults import Fault, Stage
 
 SERVERS = ("postgresql", "mariadb")
 """Engines with a server that may be away."""
+FARTHEST = 15.0
+"""Seconds by which a clock is moved at most."""
 
 
 class Restart(Fault):
@@ -62,7 +64,7 @@ class LongWriter(Fault):
 class DiskFull(Fault):
     """Nothing more can be written; a server may die of it."""
 
-    name, lasts = "disk full", (0.3, 1.5)
+    name, needs, lasts = "disk full", "small_disk", (0.3, 1.5)
 
     def begin(self, stage: Stage, dice: float) -> dict[str, Any]:
         if stage.server.disk is None:
@@ -76,6 +78,43 @@ class DiskFull(Fault):
         stage.server.start()
 
 
+class ClockMoved(Fault):
+    """A clock jumps by seconds, and later jumps back."""
+
+    needs, lasts, weight = "clocks", (0.5, 2.0), 3.0
+
+    def begin(self, stage: Stage, dice: float) -> dict[str, Any]:
+        seconds = round((2 * dice - 1) * FARTHEST)
+        self._move(stage, seconds)
+        return {"seconds": seconds}
+
+    def end(self, stage: Stage) -> None:
+        self._move(stage, 0)
+
+    def _move(self, stage: Stage, seconds: float) -> None:
+        if stage.clock is not None:
+            stage.clock.move(seconds)
+
+
+class WorkersClock(ClockMoved):
+    """Where a server has a clock that of a worker's host does not matter."""
+
+    name, engines = "clock of a worker moved", SERVERS
+
+
+class HostsClock(ClockMoved):
+    name, engines, moves_leases = "clock of the host moved", ("sqlite",), True
+
+
+class DatabasesClock(ClockMoved):
+    name, engines, moves_leases = "clock of the database moved", SERVERS, True
+
+    def _move(self, stage: Stage, seconds: float) -> None:
+        if stage.server.clock is not None:
+            stage.server.clock.move(seconds)
+
+
 DATABASE_FAULTS: tuple[type[Fault], ...] = (
-    Restart, Crash, SessionsEnded, ReadOnly, LongWriter, DiskFull,
+    Restart, Crash, SessionsEnded, ReadOnly, LongWriter, DiskFull, WorkersClock, HostsClock,
+    DatabasesClock,
 )  # fmt: skip

@@ -108,10 +108,12 @@ class Evidence:
         settlings: dict[Claim, list[Settling]] = defaultdict(list)
         for asked in self.by_what["settling"]:
             answer = answers.get(asked["call"])
+            # The answer names jobs: of several claims of one job it is the newest that was ended.
+            newest = {job: number for job, number, _ in sorted(asked["ends"])}
             for job, number, move in asked["ends"]:
                 settling = Settling(asked, move)
                 if answer is not None:
-                    ended = str(job) in answer["statuses"]
+                    ended = number == newest[job] and str(job) in answer["statuses"]
                     settling.ended = ended if answer["certain"] or not ended else None
                 settlings[job, number].append(settling)
         return settlings

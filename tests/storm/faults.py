@@ -6,12 +6,14 @@ A fault begins and, after its time, ends; one that only strikes has nothing to e
 from __future__ import annotations
 
 import signal
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tests.storm import journal
 
 if TYPE_CHECKING:
+    from tests.storm.clocks import Clock
     from tests.storm.fleet import Fleet
     from tests.storm.planning import Event
     from tests.storm.servers import StormServer
@@ -24,6 +26,8 @@ class Stage:
     fleet: Fleet
     server: StormServer
     lease: float
+    clock: Clock | None = None
+    """What workers go by, if that can be moved."""
 
 
 class Fault:
@@ -34,6 +38,10 @@ class Fault:
     engines: tuple[str, ...] = ("sqlite", "postgresql", "mariadb")
     lasts = (0.0, 0.0)
     """From and to how many leases."""
+    needs = ""
+    """What must be there to let it happen: a small disk, or moved clocks."""
+    moves_leases = False
+    """Can nobody say, for a while, which leases hold?"""
 
     def begin(self, stage: Stage, dice: float) -> dict[str, Any]:
         """Strike; return what the journal should know."""
@@ -139,13 +147,20 @@ class Weather:
         self._present: list[tuple[float, Fault]] = []
         self.begun: dict[str, int] = {}
 
-    def pass_until(self, now: float) -> None:
-        """Begin and end whatever is due at this second of the storm."""
-        for ends, fault in [each for each in self._present if each[0] <= now]:
+    @property
+    def is_over(self) -> bool:
+        return not self._coming and not self._present
+
+    def pass_until(self, second: float) -> None:
+        """Begin what is planned until this second of the storm, end what has lasted its time.
+
+        On a busy machine the seconds of the plan are longer than others.
+        """
+        for ends, fault in [each for each in self._present if each[0] <= time.monotonic()]:
             self._present.remove((ends, fault))
             self._end(fault)
-        while self._coming and self._coming[0].at <= now:
-            self._begin(self._coming.pop(0), now)
+        while self._coming and self._coming[0].at <= second:
+            self._begin(self._coming.pop(0))
 
     def clear(self) -> None:
         """Put everything right; nothing more goes wrong."""
@@ -153,13 +168,17 @@ class Weather:
         while self._present:
             self._end(self._present.pop()[1])
 
-    def _begin(self, event: Event, now: float) -> None:
+    def _begin(self, event: Event) -> None:
         fault = self._faults[event.fault]()
         facts = fault.begin(self._stage, event.dice)
-        journal.write("fault", name=fault.name, phase="begin", lasts=event.lasts, **facts)
+        self._note(fault, "begin", lasts=event.lasts, **facts)
         self.begun[fault.name] = self.begun.get(fault.name, 0) + 1
-        self._present.append((now + event.lasts, fault))
+        self._present.append((time.monotonic() + event.lasts, fault))
 
     def _end(self, fault: Fault) -> None:
         fault.end(self._stage)
-        journal.write("fault", name=fault.name, phase="end")
+        self._note(fault, "end")
+
+    def _note(self, fault: Fault, phase: str, **facts: Any) -> None:
+        moves = fault.moves_leases
+        journal.write("fault", name=fault.name, phase=phase, moves_leases=moves, **facts)

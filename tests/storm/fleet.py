@@ -62,6 +62,8 @@ class Crew:
     size: int
     arguments: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
+    nursery: Nursery | None = None
+    """Where its processes are born, if not where all others are."""
     pids: list[int] = field(default_factory=list)
 
 
@@ -86,7 +88,8 @@ class Fleet:
                     name: value(self._dice) if callable(value) else value
                     for name, value in crew.options.items()
                 }
-                crew.pids.append(self._nursery.start(crew.role, *crew.arguments, **options))
+                nursery = crew.nursery or self._nursery
+                crew.pids.append(nursery.start(crew.role, *crew.arguments, **options))
                 self.started += 1
 
     def pids(self, name: str) -> list[int]:
@@ -99,7 +102,7 @@ class Fleet:
 
     def workers(self) -> list[int]:
         """Return the processes that run jobs."""
-        return self.pids("workers") + self.pids("children")
+        return self.pids("workers") + self.pids("workers elsewhere") + self.pids("children")
 
     def hit(self, pid: int, signum: signal.Signals) -> None:
         with suppress(ProcessLookupError):

@@ -21,8 +21,8 @@ COLUMNS = (
     "id", "kind", "status", "attempts", "max_attempts", "claims", "dedup_key", "last_error",
     "result", "name", "payload", "lease_owner",
 )  # fmt: skip
-OLD = 12.0
-"""Seconds after which a settled job may be deleted by a cleanup."""
+OLD = 20.0
+"""Seconds after which a settled job may be deleted by a cleanup; clocks move by less."""
 
 
 def state_of(job: Job) -> dict[str, Any]:

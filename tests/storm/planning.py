@@ -35,6 +35,8 @@ class Force:
     lease: float
     database: float = 0.0
     """What part of the time something is wrong with the database."""
+    small_disk: bool = False
+    clocks: bool = False
 
 
 def plan(seed: int, engine: str, force: Force) -> list[Event]:
@@ -65,7 +67,11 @@ def _one_after_the_other(dice: random.Random, engine: str, force: Force) -> list
 def _draw(
     dice: random.Random, faults: Sequence[type[Fault]], engine: str, force: Force, at: float
 ) -> Event:
-    found = [fault for fault in faults if engine in fault.engines]
+    found = [
+        fault
+        for fault in faults
+        if engine in fault.engines and (not fault.needs or getattr(force, fault.needs))
+    ]
     (fault,) = dice.choices(found, [each.weight for each in found])
     lasts = dice.uniform(*fault.lasts) * force.lease
     return Event(round(at, 2), fault.name, round(lasts, 2), dice.random())

@@ -9,7 +9,7 @@ from django_sqlqueue.lifecycle import SETTLED
 from tests.storm.breaches import Breach, Found, Rule
 from tests.storm.evidence import Claim, Evidence, Run
 
-AFTERMATH = 40.0
+AFTERMATH = 20.0
 """Seconds after a clock was moved in which leases that it measured may be around."""
 GIVES_BACK = ("defer", "release")
 """The moves that give an attempt back."""
@@ -139,7 +139,7 @@ def _clock_faults(evidence: Evidence) -> list[tuple[float, float]]:
     """Return when leases could not be known, as clocks were moved."""
     spans: list[tuple[float, float]] = []
     for record in evidence.by_what["fault"]:
-        if "clock" in record["name"]:
+        if record["moves_leases"]:
             spans.append((record["at"] - 1, record["at"] + AFTERMATH))
     return spans
 

@@ -11,7 +11,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.storm.disks import Disk, NoDisk
+from tests.storm.clocks import Clock
+from tests.storm.disks import Disk
 from tests.worker.own_servers import OwnMariaDB, OwnPostgres, OwnServer
 
 SETTINGS = "tests.storm.settings"
@@ -25,6 +26,8 @@ class StormServer(OwnServer):
 
     disk: Disk | None = None
     """Where its data lies, if that can be full."""
+    clock: Clock | None = None
+    """What it goes by, if that can be moved."""
     _writer: Any = None
 
     def version(self) -> str:
@@ -37,6 +40,16 @@ class StormServer(OwnServer):
     def end_sessions(self) -> int:
         """Let the server end all other sessions; return how many."""
         raise NotImplementedError
+
+    def go_by(self, clock: Clock) -> None:
+        """Go by another clock from now on."""
+        self.clock = clock
+        self._set_environ(clock.environ())
+        self.stop()
+        self.start()
+
+    def _set_environ(self, environ: dict[str, str]) -> None:
+        """Let the server find this in its environment when it starts."""
 
     def hold_locks(self) -> bool:
         """Lock what others want to write, until let_go(); False where they hold it too long."""
@@ -74,6 +87,9 @@ class StormPostgres(OwnPostgres, StormServer):
         f"UPDATE django_sqlqueue_job SET updated_at = updated_at WHERE {LIVE}",
     )
 
+    def _set_environ(self, environ: dict[str, str]) -> None:
+        self._server.environ = environ
+
     def _connect_writer(self) -> Any:
         import psycopg
 
@@ -103,6 +119,9 @@ class StormMariaDB(OwnMariaDB, StormServer):
         f"UPDATE django_sqlqueue_job SET priority = priority WHERE {LIVE}",
         f"SELECT id FROM django_sqlqueue_job WHERE {LIVE} FOR UPDATE",
     )
+
+    def _set_environ(self, environ: dict[str, str]) -> None:
+        self._environ = environ
 
     def _connect_writer(self) -> Any:
         import MySQLdb
@@ -171,26 +190,14 @@ STORM_SERVERS: dict[str, Callable[[], StormServer]] = {
 }  # fmt: skip
 
 
-def storm_server(engine: str, *, on_small_disk: bool) -> StormServer:
-    """Start a database of the storm's own; on a disk that can be full, where one can be made."""
-    if not on_small_disk:
-        return STORM_SERVERS[engine]()
-    try:
-        disk = Disk()
-    except NoDisk as error:
-        print(f"no disk will be full: {error}")
-        return STORM_SERVERS[engine]()
-    try:
+def storm_server(engine: str, disk: Disk | None = None, clock: Clock | None = None) -> StormServer:
+    """Start a database of the storm's own, on a disk that can be full, by a clock that moves."""
+    if disk is None:
+        server = STORM_SERVERS[engine]()
+    else:
         with disk.holds_temporary_files():
             server = STORM_SERVERS[engine]()
-    except BaseException:
-        disk.remove()
-        raise
-    server.disk = disk
+        server.disk = disk
+    if clock is not None:
+        server.go_by(clock)
     return server
-
-
-def remove(server: StormServer) -> None:
-    server.remove()
-    if server.disk is not None:
-        server.disk.remove()

@@ -165,6 +165,7 @@ class OwnMariaDB(OwnServer):
         if binary is None or install is None:
             raise Unavailable("no mariadbd or mariadb-install-db is installed")
         self._process: subprocess.Popen[bytes] | None = None
+        self._environ: dict[str, str] = {}
         self._folder = Path(tempfile.mkdtemp(prefix="sqlqueue-mariadb-"))
         self._socket = self._folder / "socket"
         account = ["--user=root"] if os.geteuid() == 0 else []
@@ -218,8 +219,9 @@ class OwnMariaDB(OwnServer):
             return
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                self._command, stdout=log, stderr=log, start_new_session=True
-            )
+                self._command, stdout=log, stderr=log, start_new_session=True,
+                env={**os.environ, **self._environ},
+            )  # fmt: skip
         deadline = time.monotonic() + 60
         while True:
             try:

@@ -1,7 +1,6 @@
 """The database goes away, comes back, refuses to write, or keeps another time than the host."""
 
 import time
-from pathlib import Path
 from unittest import SkipTest
 
 import pytest
@@ -9,6 +8,7 @@ from django.db import connection
 
 from tests.processes import Process, kill_all, spawn, wait_until
 from tests.servers import Unavailable
+from tests.storm.clocks import SKEW_LIBRARY
 from tests.testapp.models import Effect
 from tests.worker.faulty import FaultTestCase
 from tests.worker.own_servers import OwnServer, own_server
@@ -126,17 +126,6 @@ class RestartedServerTests(FaultTestCase):
         time.sleep(1)
         worker.terminate()
         self.assertEqual(worker.wait(20), 0, worker.output)
-
-
-SKEW_LIBRARY = next(
-    iter(
-        [
-            *Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"),
-            *Path("/usr/lib").glob("faketime/libfaketimeMT.so.1"),
-        ]
-    ),
-    None,
-)
 
 
 @pytest.mark.skipif(SKEW_LIBRARY is None, reason="libfaketime is not installed")
