@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -22,7 +23,12 @@ from tests.processes import spawn_python
 from tests.tasks import work
 from tests.tasks.post import framework
 from tests.tasks.post import tasks as post
-from tests.tasks.post.framework import TaskResultStatus, task_backends, task_finished
+from tests.tasks.post.framework import (
+    TaskResultStatus,
+    task_backends,
+    task_finished,
+    task_started,
+)
 from tests.testapp.models import Effect
 
 BACKEND = {"BACKEND": "django_sqlqueue.backend.SqlQueueBackend"}
@@ -224,6 +230,73 @@ class ArgumentTests(TestCase):
         result.refresh()
         assert (result.status, result.return_value) == (SUCCESSFUL, None)
         assert [error.exception_class for error in result.errors] == [LookupError]
+
+
+class ReceiverTests(TestCase):
+    def test_receivers_may_be_coroutines_or_broken_for_any_task(self):
+        heard = []
+
+        async def hear(sender, task_result, **kwargs):
+            heard.append((task_result.task.name, str(task_result.status)))
+
+        def break_down(sender, **kwargs):
+            raise SystemError("a receiver broke")
+
+        for signal in (task_started, task_finished):
+            for receiver in (break_down, hear):
+                signal.connect(receiver)
+                self.addCleanup(signal.disconnect, receiver)
+        results = [post.weigh.enqueue([1]), post.deliver.enqueue("x")]
+        with self.assertLogs("django.dispatch", "ERROR"):
+            run_jobs()
+        for result in results:
+            result.refresh()
+            assert result.status == SUCCESSFUL
+        assert heard == [
+            ("weigh", "RUNNING"), ("weigh", "SUCCESSFUL"),
+            ("deliver", "RUNNING"), ("deliver", "SUCCESSFUL"),
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoudTask(QueueTask):
+    """A project's own Task class."""
+
+    volume: int = 2
+
+    def call(self, *args, **kwargs):
+        return QueueTask.call(self, *args, **kwargs) + "!" * self.volume
+
+
+class LoudBackend(SqlQueueBackend):
+    task_class = LoudTask
+
+
+def loud(function):
+    return LoudTask(
+        func=function, priority=0, queue_name="default", backend="default", run_after=None
+    )
+
+
+@loud
+def shout(word):
+    return word.upper()
+
+
+class OwnClassesTests(TestCase):
+    @override_settings(TASKS={"default": {"BACKEND": f"{__name__}.LoudBackend"}})
+    def test_a_project_may_have_a_task_class_and_a_backend_of_its_own(self):
+        heard = []
+
+        def hear(sender, **kwargs):
+            heard.append(sender)
+
+        task_finished.connect(hear)
+        self.addCleanup(task_finished.disconnect, hear)
+        result = ran(shout.using(ref="a").enqueue("hey"))
+        assert result.return_value == "HEY!!"
+        assert isinstance(shout.get_result(result.id).task, LoudTask)
+        assert heard == [LoudBackend]
 
 
 class LoopTests(TransactionTestCase):

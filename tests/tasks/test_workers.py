@@ -1,6 +1,7 @@
 """What the framework asks of a worker, sentence by sentence, through real runjobs processes."""
 
 import json
+from asyncio import CancelledError
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,6 +13,7 @@ from django.utils import timezone
 
 from django_sqlqueue.backend import exceptions as reasons
 from django_sqlqueue.backend.marks import mark_of
+from django_sqlqueue.exceptions import JobTimeout
 from django_sqlqueue.models import Job
 from tests.processes import ProcessTestCase, spawn, wait_until
 from tests.tasks import work
@@ -80,6 +82,18 @@ class CallTests(WorkerTestCase):
         assert unwaited.return_value == "awaited"
         assert left.return_value is False
         assert nothing.worker_ids == context.worker_ids == asked.worker_ids
+
+    def test_coroutines_end_as_functions_do(self):
+        slow, cancelled = work.sleep_on_loop.enqueue(60), work.cancel_itself.enqueue()
+        recovering = work.recover.enqueue()
+        self.start()
+        for result in (slow, cancelled, recovering):
+            wait_until(lambda job=result: job.refresh() or job.is_finished, 30)
+        assert [error.exception_class for error in slow.errors] == [JobTimeout]
+        assert [error.exception_class for error in cancelled.errors] == [CancelledError]
+        assert (slow.status, cancelled.status) == (FAILED, FAILED)
+        assert (recovering.status, recovering.return_value) == (SUCCESSFUL, [2, 1, 2])
+        assert recovering.attempts == 2
 
     def test_messages_are_stored_where_the_project_wants_them(self):
         lost, unspeakable = post.lose.enqueue("my letter"), work.fail_unspeakably.enqueue()

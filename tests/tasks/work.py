@@ -123,6 +123,25 @@ async def ask_the_orm(how):
     return await Effect.objects.filter(name="asked").acount()
 
 
+@task(timeout=0.2)
+async def sleep_on_loop(seconds):
+    await asyncio.sleep(seconds)
+
+
+@task
+async def cancel_itself():
+    raise asyncio.CancelledError
+
+
+@task(max_attempts=2, backoff=soon, takes_context=True)
+async def recover(context):
+    """Fail once; then return what the second attempt knows of the first."""
+    result = context.task_result
+    if context.attempt == 1:
+        raise LookupError
+    return [context.attempt, len(result.errors), len(result.worker_ids)]
+
+
 @task
 async def never_wait():
     return "awaited"
