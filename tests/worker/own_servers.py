@@ -169,17 +169,19 @@ class OwnMariaDB(OwnServer):
         self._folder = Path(tempfile.mkdtemp(prefix="sqlqueue-mariadb-"))
         self._socket = self._folder / "socket"
         account = ["--user=root"] if os.geteuid() == 0 else []
-        # No file of the machine's own server is read.
+        # No file of the machine's own server is read, and none deleted: one that starts clears
+        # its folder for temporary tables, whosever they are.
         self._command = [
             binary, "--no-defaults", f"--datadir={self._folder / 'data'}",
             f"--socket={self._socket}", f"--pid-file={self._folder / 'pid'}",
+            f"--tmpdir={self._folder}",
             "--skip-networking", f"--innodb-flush-log-at-trx-commit={self.FLUSH}",
             "--innodb-buffer-pool-size=32M", *account,
         ]  # fmt: skip
         made = subprocess.run(
             [install, "--no-defaults", f"--datadir={self._folder / 'data'}", *account,
              "--auth-root-authentication-method=normal", "--skip-test-db"],
-            capture_output=True, text=True, check=False,
+            capture_output=True, text=True, check=False, env={**os.environ, "TMPDIR": str(self._folder)},
         )  # fmt: skip
         if made.returncode:
             self.remove()
