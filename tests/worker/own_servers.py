@@ -181,7 +181,8 @@ class OwnMariaDB(OwnServer):
         made = subprocess.run(
             [install, "--no-defaults", f"--datadir={self._folder / 'data'}", *account,
              "--auth-root-authentication-method=normal", "--skip-test-db"],
-            capture_output=True, text=True, check=False, env={**os.environ, "TMPDIR": str(self._folder)},
+            capture_output=True, text=True, check=False,
+            env={**os.environ, "TMPDIR": str(self._folder)},
         )  # fmt: skip
         if made.returncode:
             self.remove()
