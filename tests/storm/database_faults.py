@@ -12,7 +12,11 @@ FARTHEST = 15.0
 """Seconds by which a clock is moved at most."""
 
 
-class Restart(Fault):
+class DatabaseFault(Fault):
+    is_alone = True
+
+
+class Restart(DatabaseFault):
     name, engines, lasts = "database restarted", SERVERS, (0.0, 1.0)
 
     def begin(self, stage: Stage, dice: float) -> dict[str, Any]:
@@ -31,14 +35,14 @@ class Crash(Restart):
         return {}
 
 
-class SessionsEnded(Fault):
+class SessionsEnded(DatabaseFault):
     name, engines, weight = "sessions ended", SERVERS, 2.0
 
     def begin(self, stage: Stage, dice: float) -> dict[str, Any]:
         return {"sessions": stage.server.end_sessions()}
 
 
-class ReadOnly(Fault):
+class ReadOnly(DatabaseFault):
     name, engines, lasts = "database read-only", SERVERS, (0.3, 1.5)
 
     def begin(self, stage: Stage, dice: float) -> dict[str, Any]:
@@ -49,7 +53,7 @@ class ReadOnly(Fault):
         stage.server.allow_writes()
 
 
-class LongWriter(Fault):
+class LongWriter(DatabaseFault):
     """Somebody holds the rows of all live jobs, or all that can be written, and thinks."""
 
     name, lasts = "long writer", (0.2, 1.3)
@@ -61,7 +65,7 @@ class LongWriter(Fault):
         stage.server.let_go()
 
 
-class DiskFull(Fault):
+class DiskFull(DatabaseFault):
     """Nothing more can be written; a server may die of it."""
 
     name, needs, lasts = "disk full", "small_disk", (0.3, 1.5)
@@ -78,7 +82,7 @@ class DiskFull(Fault):
         stage.server.start()
 
 
-class ClockMoved(Fault):
+class ClockMoved(DatabaseFault):
     """A clock jumps by seconds, and later jumps back."""
 
     needs, lasts, weight = "clocks", (0.5, 2.0), 3.0

@@ -6,7 +6,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROOM = "2g"
@@ -32,9 +32,13 @@ class Disk:
 
     def fill(self) -> None:
         """Leave no room for anything that is not written yet."""
-        used = os.statvfs(self.folder)
-        size = (used.f_blocks - used.f_bfree) * used.f_frsize
-        _run("mount", "-o", f"remount,size={max(size, 1)}", str(self.folder))
+        for spare in range(0, 1_000_000, 50_000):
+            used = os.statvfs(self.folder)
+            size = (used.f_blocks - used.f_bfree) * used.f_frsize + spare
+            # More may have been written just now.
+            with suppress(subprocess.CalledProcessError):
+                _run("mount", "-o", f"remount,size={size}", str(self.folder))
+                return
 
     def empty(self) -> None:
         _run("mount", "-o", f"remount,size={ROOM}", str(self.folder))

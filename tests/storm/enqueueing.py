@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from django.db import Error, transaction
+from django.db import Error, connection, transaction
 
 from django_sqlqueue import NewJob
 from django_sqlqueue.models import Job
@@ -33,6 +33,7 @@ def enqueue_alone(job: NewJob) -> None:
         inserted = Job.objects.enqueue(**_options(job))
     except Error as error:
         _report("unknown", txn, error=type(error).__name__)
+        start_afresh()
     else:
         _report("commit", txn, absent=[] if inserted else [token_of(job)])
 
@@ -54,6 +55,7 @@ def enqueue_together(
         _report("rollback", txn)
     except Error as error:
         _report("unknown", txn, error=type(error).__name__)
+        start_afresh()
     else:
         _report("commit", txn, **answers)
 
@@ -67,6 +69,11 @@ def _announce(jobs: Sequence[NewJob], *, marked: bool) -> str:
     facts = [[token_of(job), job.kind, job.dedup_key, job.payload.get("uri")] for job in jobs]
     journal.write("intent", txn=txn, marked=marked, jobs=facts)
     return txn
+
+
+def start_afresh() -> None:
+    """Drop a connection that may be broken, as the end of a request does."""
+    connection.close()
 
 
 def _report(what: str, txn: str, **facts: Any) -> None:

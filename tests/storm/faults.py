@@ -40,6 +40,8 @@ class Fault:
     """From and to how many leases."""
     needs = ""
     """What must be there to let it happen: a small disk, or moved clocks."""
+    is_alone = False
+    """Does no other such fault begin before this one has ended?"""
     moves_leases = False
     """Can nobody say, for a while, which leases hold?"""
 
@@ -143,13 +145,17 @@ class Weather:
     """Lets planned faults begin and end in their time."""
 
     def __init__(self, stage: Stage, events: list[Event], faults: dict[str, type[Fault]]) -> None:
-        self._stage, self._coming, self._faults = stage, list(events), faults
+        self._stage, self._faults = stage, faults
+        # Those that are alone wait for each other, and nothing else for them.
+        self._coming: dict[bool, list[Event]] = {True: [], False: []}
+        for event in events:
+            self._coming[faults[event.fault].is_alone].append(event)
         self._present: list[tuple[float, Fault]] = []
         self.begun: dict[str, int] = {}
 
     @property
     def is_over(self) -> bool:
-        return not self._coming and not self._present
+        return not any(self._coming.values()) and not self._present
 
     def pass_until(self, second: float) -> None:
         """Begin what is planned until this second of the storm, end what has lasted its time.
@@ -159,12 +165,18 @@ class Weather:
         for ends, fault in [each for each in self._present if each[0] <= time.monotonic()]:
             self._present.remove((ends, fault))
             self._end(fault)
-        while self._coming and self._coming[0].at <= second:
-            self._begin(self._coming.pop(0))
+        for is_alone, coming in self._coming.items():
+            while coming and coming[0].at <= second and not (is_alone and self._is_one_alone):
+                self._begin(coming.pop(0))
+
+    @property
+    def _is_one_alone(self) -> bool:
+        return any(fault.is_alone for _, fault in self._present)
 
     def clear(self) -> None:
         """Put everything right; nothing more goes wrong."""
-        self._coming = []
+        for coming in self._coming.values():
+            coming.clear()
         while self._present:
             self._end(self._present.pop()[1])
 

@@ -13,6 +13,7 @@ from django.db import Error, transaction
 from django_sqlqueue.lifecycle import CANCELLED, FAILED, LIVE, SETTLED
 from django_sqlqueue.models import Job
 from tests.storm import journal
+from tests.storm.enqueueing import start_afresh
 from tests.storm.producers import URIS
 
 Dice = random.Random
@@ -41,6 +42,7 @@ def operate(seed: int, seconds: float, every: float) -> None:
             moved = VERBS[verb](dice)
         except Error as error:
             journal.write("operator", verb=verb, error=type(error).__name__)
+            start_afresh()
         else:
             journal.write("operator", verb=verb, moved=moved)
         time.sleep(every)

@@ -237,8 +237,8 @@ def test_a_claim_that_was_ended_twice_is_a_breach(history):
 def test_of_several_claims_of_a_job_in_one_call_the_newest_was_ended(history):
     history.good_job()
     history.records = [r for r in history.records if r["what"] not in ("settling", "settled")]
-    history.settle(1, 1, "reclaim", SECOND, "ready")
     history.wait(LEASE)
+    history.settle(1, 1, "reclaim", SECOND, "ready")
     history.claim(1, 2)
     history.run(1, 2, "a")
     history.settle(1, 2)
