@@ -54,6 +54,7 @@ class PostgreSQL(Engine):
     instant_type = "timestamptz"
     text_collation = "C"
     notifies = True
+    unless_set = {"connect_timeout": 10}
 
     def instant(self, value: datetime) -> datetime:
         return as_aware(value)

@@ -24,6 +24,7 @@ from .coroutines import Coroutines
 from .holdings import Holdings
 from .housekeeping import Health, Housekeeping, take_back_from_the_dead
 from .identity import Identity
+from .links import that_end_in_silence
 from .options import WorkerOptions
 from .patience import Patience, close_connections, within
 from .pool import STALE, Pool
@@ -77,7 +78,7 @@ class Runner:
 
     def run(self) -> bool:
         """Work until asked to stop or done; return whether every thread has ended."""
-        with own_connections():
+        with own_connections(), that_end_in_silence():
             return self._run()
 
     def _run(self) -> bool:
@@ -258,7 +259,7 @@ class Runner:
         """Let what runs end within the grace period, give the rest back, end all threads."""
         if self.stop.requested:
             log.info("Worker %d was asked to stop; %d jobs run.", os.getpid(), len(self.holdings))
-        until = time.monotonic() + self.options.grace
+        until = (self.stop.asked_at or time.monotonic()) + self.options.grace
         if waiting := self.pool.take_back():
             within(3.0, lambda: self._release(waiting), self._patience)
         while self.holdings and time.monotonic() < until and not self._is_held_up():

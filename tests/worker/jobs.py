@@ -88,6 +88,20 @@ def sys_exit(job):
     sys.exit(job.payload)
 
 
+@handler("worker.forks")
+def forks(job):
+    """Fork a process and end it by the signal that would stop the worker."""
+    child = os.fork()
+    if not child:
+        time.sleep(600)
+        os._exit(0)
+    time.sleep(0.2)
+    os.kill(child, signal.SIGTERM)
+    time.sleep(0.2)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
 @handler("worker.leaves_thread")
 def leaves_thread(job):
     threading.Thread(target=time.sleep, args=(600,)).start()

@@ -8,13 +8,21 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from django.db import connection
 from django.test import SimpleTestCase
 
 from django_sqlqueue.models import Job, Worker
 from django_sqlqueue.worker.bell import Bell
-from django_sqlqueue.worker.stopping import Stop
+from django_sqlqueue.worker.stopping import LAST_WORDS, Stop
 from tests.processes import wait_until
 from tests.worker.base import RunnerTestCase, WorkerTestCase
+
+# What keeps everybody else from the table of jobs until the connection is closed.
+LOCK_TABLE = {
+    "sqlite": ["BEGIN EXCLUSIVE"],
+    "postgresql": ["BEGIN", "LOCK TABLE django_sqlqueue_job IN ACCESS EXCLUSIVE MODE"],
+    "mysql": ["LOCK TABLES django_sqlqueue_job WRITE"],
+}
 
 
 @pytest.mark.processes
@@ -56,6 +64,40 @@ class SignalTests(WorkerTestCase):
         self.assertEqual([job.attempts for job in jobs], [0, 0])
         self.start("--kind", "worker.gate")
         self.wait_for_start(jobs[1], times=2)
+
+    def lock_table(self):
+        other = connection.copy()
+        self.addCleanup(other.close)
+        with other.cursor() as cursor:
+            for statement in LOCK_TABLE[connection.vendor]:
+                cursor.execute(statement)
+
+    def test_a_worker_that_waits_for_the_database_stops_within_its_grace(self):
+        worker = self.start("--grace", "1", "--poll", "0.1")
+        self.lock_table()
+        time.sleep(1)
+        sent = time.monotonic()
+        worker.terminate()
+        self.assertEqual(worker.wait(), 0, worker.output)
+        self.assertLess(time.monotonic() - sent, 1 + LAST_WORDS + 2)
+
+    def test_a_worker_that_waits_for_the_database_is_forced_by_a_second_signal(self):
+        worker = self.start("--grace", "60", "--poll", "0.1")
+        self.lock_table()
+        time.sleep(1)
+        sent = time.monotonic()
+        worker.terminate()
+        time.sleep(0.2)
+        worker.terminate()
+        self.assertEqual(worker.wait(), 1, worker.output)
+        self.assertLess(time.monotonic() - sent, LAST_WORDS + 2)
+
+    def test_a_signal_to_what_a_handler_has_forked_is_none_to_the_worker(self):
+        worker = self.start("--grace", "0")
+        self.wait_for("done", self.enqueue("worker.forks"))
+        time.sleep(LAST_WORDS + 1)
+        self.wait_for("done", self.enqueue("worker.noop"))
+        self.end(worker)
 
     def test_leases_are_renewed_until_the_last_job_has_ended(self):
         job = self.enqueue("worker.gate")

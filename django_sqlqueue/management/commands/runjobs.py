@@ -20,10 +20,11 @@ from ...conf import settings
 from ...discovery import resolve
 from ...isolation import own_connections
 from ...models import Job
+from ...worker.links import that_end_in_silence
 from ...worker.loop import Runner
 from ...worker.options import WorkerOptions
 from ...worker.reloading import Reloader
-from ...worker.stopping import SIGNALS
+from ...worker.stopping import SIGNALS, LastResort
 from ...worker.supervisor import BYE, READY, RECYCLE, Parent, Supervisor
 
 log = logging.getLogger("django_sqlqueue")
@@ -111,6 +112,8 @@ class Command(BaseCommand):
         reloader = Reloader(runner.stop.request)
         if reload:
             reloader.start()
+        if self._called_from_command_line:
+            LastResort(runner.stop, options.grace, _end_process).start()
         parent.say(READY)
         ended = runner.run()
         left = runner.jobs_left
@@ -180,7 +183,7 @@ def _end_process(code: int, after: float = 0.0) -> None:
 def _check_tables(alias: str) -> None:
     """Refuse to wait for ever for tables; where the database is away they cannot be missed yet."""
     try:
-        with own_connections():
+        with own_connections(), that_end_in_silence():
             tables = connections[alias].introspection.table_names()
     except Error:
         return
