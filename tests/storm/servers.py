@@ -159,7 +159,8 @@ class StormSQLite(StormServer):
         return sqlite3.connect(self._folder / "storm.sqlite3", timeout=5)
 
     def environ(self) -> dict[str, str]:
-        return {"DATABASE_URL": f"sqlite:///{self._folder / 'storm.sqlite3'}"}
+        url = f"sqlite:///{self._folder / 'storm.sqlite3'}"
+        return {"DATABASE_URL": url, "TEST_DATABASE_NAMES": "{}"}
 
     def version(self) -> str:
         import sqlite3
