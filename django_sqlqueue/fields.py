@@ -55,14 +55,17 @@ class StoredJSONField(models.JSONField):
     """
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
-        if value is None:
-            return None
-        if not isinstance(value, str):
+        if value is not None and not isinstance(value, str):
             return super().from_db_value(value, expression, connection)
+        return self.read(value)
+
+    @staticmethod
+    def read(text: str | None) -> Any:
+        """Return the value of a stored text."""
         try:
-            return json.loads(value)
+            return None if text is None else json.loads(text)
         except (ValueError, RecursionError):
-            return DamagedJSON(value)
+            return DamagedJSON(text)
 
 
 class ServerClock(models.Func):

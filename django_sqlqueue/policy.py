@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from . import lifecycle
 from .durations import clamp
@@ -75,6 +75,10 @@ class Outcome:
     """Was this occurrence of a schedule passed over, without a call of the handler?"""
 
 
+COMPLETED = Outcome(move="complete")
+"""A success without a result."""
+
+
 def failure(
     job: Claimed, reason: str, delay: float, traceback: str = "", result: str | None = None
 ) -> Outcome:
@@ -119,8 +123,7 @@ class Occurrence:
     missed: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settlement:
+class Settlement(NamedTuple):
     """The end of one claim, as the engines write it; the fence is (job_id, claims).
 
     None leaves a column as it is, save for last_error, which is always written. A `delay` (in

@@ -9,17 +9,17 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from functools import cache
+from datetime import datetime
 from typing import Any, ClassVar, TypeVar
 
 from django.db import DatabaseError, transaction
 
+from ..lifecycle import RUNNING
 from ..policy import Settlement
-from .instants import After, as_attribute, as_aware
+from .inserting import Inserting
+from .instants import as_aware
 from .lanes import Lane, Probe, lanes
-from .link import Link
-from .statements import PAUSED, TABLE, quoted
+from .statements import PAUSED, TABLE
 
 CONFLICT_TRIES = 8
 CONFLICT_SECONDS = 15.0
@@ -43,59 +43,17 @@ class ClaimRequest:
     """Stands in for the clock where it is given."""
 
 
-class Engine(Link):
+class Engine(Inserting):
     """One database engine, bound to one Django connection."""
 
-    clock: ClassVar[str]
-    """SQL for the present instant, in UTC, moving on inside a transaction."""
     text_collation: ClassVar[str | None] = None
     """The collation under which text compares byte for byte; None where it does anyway."""
-    instant_type: ClassVar[str]
-    quote: ClassVar[str] = '"'
-    """What stands around a name."""
-    notifies: ClassVar[bool] = False
-    """Can a commit wake idle workers?"""
     lane_head: ClassVar[str]
     """A SELECT of number, kind, queue, priority and run_at of the first job behind a probe."""
     live_key_column: ClassVar[str] = "dedup_key"
     """The column that the index of the live keys holds beside the kind."""
-    ignores_duplicates: ClassVar[tuple[str, str]] = (
-        "INSERT",
-        (
-            "ON CONFLICT (kind, dedup_key)"
-            " WHERE dedup_key IS NOT NULL AND status IN ('ready', 'running') DO NOTHING"
-        ),
-    )
-    """How an INSERT begins and ends so that a live twin makes it insert nothing."""
 
     # Questions
-
-    def instant(self, value: datetime) -> Any:
-        """Return the parameter for an instant: naive means local time, as in Django."""
-        return as_aware(value).replace(tzinfo=None)
-
-    def read_instant(self, value: Any) -> datetime:
-        """Return an instant as an attribute holds it: aware under USE_TZ, else naive local."""
-        if isinstance(value, str):
-            value = datetime.fromisoformat(value)
-        return as_attribute(value.replace(tzinfo=UTC))
-
-    def now(self) -> datetime:
-        """Return the server's clock (the host's on SQLite), aware and in UTC."""
-        with self.connection.cursor() as cursor:
-            cursor.execute(f"SELECT {self.clock}")
-            return as_aware(self.read_instant(cursor.fetchone()[0]))
-
-    def moment(self, at: datetime | After, now: datetime | None) -> tuple[str, list[Any]]:
-        """Return SQL and parameters of an instant; `now` replaces the clock where it is given."""
-        if isinstance(at, After) and now is not None:
-            at = as_aware(now) + timedelta(seconds=at.seconds)
-        if isinstance(at, After):
-            return self._after_clock(at.seconds)
-        return f"CAST(%s AS {self.instant_type})", [self.instant(at)]
-
-    def _after_clock(self, seconds: float) -> tuple[str, list[Any]]:
-        raise NotImplementedError
 
     def is_conflict(self, error: BaseException) -> bool:
         """Say whether the database gave way to another transaction: doing it again may help."""
@@ -111,9 +69,6 @@ class Engine(Link):
     def uri_matches(self, uri: str) -> tuple[str, list[Any]]:
         """Return a condition: the payload's field uri is `uri` or below it, byte for byte."""
         raise NotImplementedError
-
-    def notify(self) -> None:
-        """Wake idle workers, where the engine can."""
 
     @property
     def can_listen(self) -> bool:
@@ -185,51 +140,18 @@ class Engine(Link):
 
     # Hot statements
 
-    def insert(
-        self,
-        columns: Sequence[str],
-        rows: Sequence[Sequence[Any]],
-        now: datetime | None,
-        returning: Sequence[str] = (),
-    ) -> list[Any] | int:
-        """Insert rows, leaving out those whose key a live job holds.
-
-        Return the `returning` columns of those inserted, or, without such, their number.
-        """
-        start, end = self.ignores_duplicates
-        moment = cache(lambda at: self.moment(at, now))
-        values, params = [], []
-        for row in rows:
-            places = []
-            for value in row:
-                if isinstance(value, (After, datetime)):
-                    place, place_params = moment(value)
-                    places.append(place)
-                    params += place_params
-                else:
-                    places.append("%s")
-                    params.append(value)
-            values.append(f"({', '.join(places)})")
-        sql = f"{start} INTO {TABLE} ({self._names(columns)}) VALUES {', '.join(values)} {end}"
-        if returning:
-            sql += f" RETURNING {self._names(returning)}"
-        with self.connection.cursor() as cursor:
-            cursor.execute(sql, params)
-            return cursor.fetchall() if returning else cursor.rowcount
-
-    def takes(self, text: str) -> bool:
-        """Say whether one statement can carry this text, which is longer than TEXT_AT_ONCE."""
-        return True
-
-    def rows_at_once(self, columns: int) -> int:
-        """Return how many rows of so many columns one INSERT takes."""
-        return 1000
-
     def lanes(self, kinds: Sequence[str] | None, queues: Sequence[str] | None) -> list[Lane]:
         """Return the lanes of ready jobs, due or not, but for paused queues; see lanes.py."""
         found = lanes(self._lane_heads, kinds, queues)
         paused = self._paused() if found else set()
         return [lane for lane in found if lane.queue not in paused]
+
+    def first_lease(self) -> datetime | None:
+        """Return when the first of all leases ends."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(f"SELECT MIN(lease_until) FROM {TABLE} WHERE status = '{RUNNING}'")
+            (until,) = cursor.fetchone()
+            return None if until is None else as_aware(self.read_instant(until))
 
     def _paused(self) -> set[str]:
         with self.connection.cursor() as cursor:
@@ -272,9 +194,6 @@ class Engine(Link):
         raise NotImplementedError
 
     # Pieces of statements
-
-    def _names(self, columns: Sequence[str], prefix: str = "") -> str:
-        return quoted(tuple(columns), prefix, self.quote)
 
     def _settlement_row(self, item: Settlement) -> tuple[Any, ...]:
         """Return the values of SETTLED_COLUMNS for one settlement."""

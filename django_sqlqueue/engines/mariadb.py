@@ -10,7 +10,8 @@ from ..lifecycle import CANCELLED
 from ..policy import Settlement
 from .base import ClaimRequest, Engine
 from .instants import After
-from .statements import CLAIM_INDEX, CLAIMED, SETTLED_BY, SETTLEMENT_COLUMNS, TABLE
+from .settlements import SETTLED_BY, SETTLEMENT_COLUMNS
+from .statements import CLAIM_INDEX, CLAIMED, TABLE
 
 CONFLICTS = {1205, 1213, 1020}
 """Lock wait timeout, deadlock, record changed since the snapshot."""
@@ -28,7 +29,6 @@ class MariaDB(Engine):
     """Differs because a SELECT locks the rows first: an UPDATE does not tell what it changed."""
 
     quote = "`"
-    unless_set = {"connect_timeout": 10}
     clock = "UTC_TIMESTAMP(6)"
     instant_type = "DATETIME(6)"
     # Differs on MariaDB because it has no partial index: a generated column is unique instead.

@@ -1,18 +1,20 @@
-"""PostgreSQL: row locks that can be skipped, a server clock, LISTEN and NOTIFY."""
+"""PostgreSQL: row locks that can be skipped, a server clock, several statements at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
 from ..policy import Settlement
-from .base import ClaimRequest, Engine
+from .arrays import settling
+from .base import ClaimRequest
 from .instants import After, as_aware
 from .lanes import Lane
-from .statements import CLAIMED, PAUSED, SETTLED_BY, TABLE
-
-CHANNEL = "django_sqlqueue"
+from .listening import NOTIFY, Listening
+from .settlements import is_shared
+from .statements import CLAIMED, PAUSED, TABLE
 
 CONFLICTS = {"40001", "40P01", "55P03"}
 """serialization_failure, deadlock_detected, lock_not_available."""
@@ -33,28 +35,13 @@ TYPES = {
     "priority": "integer", "max_attempts": "integer", "payload": "jsonb",
 }  # fmt: skip
 
-SETTLE = (
-    f"UPDATE {TABLE} SET "
-    + SETTLED_BY.format(now="clock", delayed="clock + to_delay * interval '1 second'").replace(
-        "COALESCE(to_result, ", "COALESCE(to_result::jsonb, "
-    )
-    + " FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::integer[], %s::text[],"
-    " %s::text[], %s::double precision[], %s::timestamptz[], %s::timestamptz[],"
-    " %s::timestamptz[], %s::bigint[]) AS v (job_id, claim, to_status, to_attempts, to_reason,"
-    " to_result, to_delay, to_run_at, to_due_at, to_deadline, to_missed),"
-    " (SELECT {moment} AS clock) AS c"
-    " WHERE id = job_id AND claims = claim AND status = 'running'{guard} RETURNING id, status"
-)
 
-
-class PostgreSQL(Engine):
+class PostgreSQL(Listening):
     """Differs because instants carry their zone, and one statement can walk and lock."""
 
     clock = "STATEMENT_TIMESTAMP()"
     instant_type = "timestamptz"
     text_collation = "C"
-    notifies = True
-    unless_set = {"connect_timeout": 10}
 
     def instant(self, value: datetime) -> datetime:
         return as_aware(value)
@@ -62,6 +49,9 @@ class PostgreSQL(Engine):
     def read_instant(self, value: Any) -> datetime:
         # Differs on PostgreSQL because Django's driver settings make the attribute already.
         return value
+
+    def instant_reader(self) -> None:
+        return None
 
     def is_conflict(self, error: BaseException) -> bool:
         return getattr(error.__cause__, "sqlstate", None) in CONFLICTS
@@ -85,38 +75,70 @@ class PostgreSQL(Engine):
             return self.clock, []
         return f"{self.clock} + %s * interval '1 second'", [seconds]
 
-    def insert(
+    @property
+    def _takes_several_statements(self) -> bool:
+        """May a string hold several statements, and each of their results be read?"""
+        # Imported here because other engines do not have the driver.
+        from django.db.backends.postgresql.psycopg_any import is_psycopg3
+
+        return is_psycopg3 and not self.connection.features.uses_server_side_binding
+
+    def insert_one(
+        self, columns: Sequence[str], row: Sequence[Any], returning: Sequence[str], notify: bool
+    ) -> Sequence[Any] | None:
+        has_key = row[columns.index("dedup_key")] is not None
+        if (
+            not notify
+            or has_key
+            or self._in_callers_transaction
+            or not self._takes_several_statements
+        ):
+            return super().insert_one(columns, row, returning, notify)
+        # One exchange with the server instead of two. NOTIFY stays outside the transaction that
+        # waits for the disk: it would hold a lock on the whole server meanwhile.
+        sql, params = self._insertion(columns, [row], None, returning)
+        with self._at_once(), self.connection.cursor() as cursor:
+            cursor.execute(f"BEGIN; {sql}; COMMIT; {NOTIFY}", params)
+            cursor.nextset()
+            inserted: Sequence[Any] = cursor.fetchone()
+            return inserted
+
+    @contextlib.contextmanager
+    def _at_once(self) -> Iterator[None]:
+        """Run the body, which sends a whole transaction; one that fails is over as well."""
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(Exception):
+                self.connection.connection.rollback()
+            raise
+
+    def _insertion(
         self,
         columns: Sequence[str],
         rows: Sequence[Sequence[Any]],
         now: datetime | None,
-        returning: Sequence[str] = (),
-    ) -> list[Any] | int:
+        returning: Sequence[str],
+    ) -> tuple[str, list[Any]]:
         if len(rows) == 1:
-            return super().insert(columns, rows, now, returning)
-        # Differs on PostgreSQL because it reads one array a column far faster than a parameter
-        # a value; a value that all rows share is given once.
+            return super()._insertion(columns, rows, now, returning)
+        # Differs on PostgreSQL because of what arrays.py says.
         places, params = [], []
         arrays: dict[str, tuple[str, Sequence[Any]]] = {}
         for column, values in zip(columns, zip(*rows, strict=True), strict=True):
-            if values.count(values[0]) == len(values):
+            if is_shared(values):
                 place, place_params = self._shared(column, values[0], now)
             else:
                 place, place_params = self._array(column, values, now, arrays)
             places.append(place)
             params += place_params
-        start, end = self.ignores_duplicates
         unnested = "".join(f", unnest(%s::{kind}[])" for kind, _ in arrays.values())
-        sql = (
-            f"{start} INTO {TABLE} ({self._names(columns)}) SELECT {', '.join(places)}"
-            f" FROM ROWS FROM (generate_series(1, %s){unnested})"
-            f" AS v ({', '.join(('number', *arrays))}) {end}"
+        source = (
+            f"SELECT {', '.join(places)} FROM ROWS FROM (generate_series(1, %s){unnested})"
+            f" AS v ({', '.join(('number', *arrays))})"
         )
-        if returning:
-            sql += f" RETURNING {self._names(returning)}"
-        with self.connection.cursor() as cursor:
-            cursor.execute(sql, [*params, len(rows), *(values for _, values in arrays.values())])
-            return cursor.fetchall() if returning else cursor.rowcount
+        sql = self._insert_from(source, columns, rows, returning)
+        return sql, [*params, len(rows), *(values for _, values in arrays.values())]
 
     def _shared(self, column: str, value: Any, now: datetime | None) -> tuple[str, list[Any]]:
         if isinstance(value, (After, datetime)):
@@ -181,25 +203,31 @@ class PostgreSQL(Engine):
             *params, *clock_params, request.limit, *clock_params, *due_params, request.limit,
             *clock_params, *clock_params, *until_params, request.owner,
         ]  # fmt: skip
-        own = not self.connection.in_atomic_block
-        with self.unit(), self.connection.cursor() as cursor:
-            # Differs on PostgreSQL because its planner trusts statistics that a queue outruns;
-            # without this, a backlog inserted a moment ago is sorted as a whole at every claim.
-            if own:
-                cursor.execute(PLAIN_PLANS)
+        if self.connection.in_atomic_block:
+            return self._rows(sql, params)
+        # Differs on PostgreSQL because its planner trusts statistics that a queue outruns;
+        # without this, a backlog inserted a moment ago is sorted as a whole at every claim.
+        if self._takes_several_statements and not self._in_callers_transaction:
+            return self._rows(f"{PLAIN_PLANS}; {sql}", params, skip=1)
+        with self.unit():
+            self._rows(PLAIN_PLANS, [])
+            return self._rows(sql, params)
+
+    def _rows(self, sql: str, params: Sequence[Any], skip: int = 0) -> list[Any]:
+        """Return the rows of the statement behind the first `skip` of those sent."""
+        with self.connection.cursor() as cursor:
             cursor.execute(sql, params)
+            for _ in range(skip):
+                cursor.nextset()
             return cursor.fetchall()
 
     def settle(
         self, settlements: Sequence[Settlement], now: datetime | None, lease_over: bool = False
     ) -> dict[int, str]:
-        moment, params = self.moment(After(), now)
+        clock, clock_params = self.moment(After(), now)
         ordered = sorted(settlements, key=lambda item: item.job_id)
-        arrays = [list(column) for column in zip(*map(self._settlement_row, ordered), strict=True)]
-        sql = SETTLE.format(moment=moment, guard=" AND lease_until <= clock" if lease_over else "")
-        with self.connection.cursor() as cursor:
-            cursor.execute(sql, [*arrays, *params])
-            return dict(cursor.fetchall())
+        sql, arrays, shared = settling(map(self._settlement_row, ordered), clock, lease_over)
+        return dict(self._rows(sql, [*arrays, *clock_params, *shared]))
 
     def renew(
         self, claims: Sequence[tuple[int, int]], lease: float, now: datetime | None
@@ -225,26 +253,6 @@ class PostgreSQL(Engine):
                 cursor.execute(f"SELECT job.id{mine}", [list(ids), list(numbers)])
                 held |= {row[0] for row in cursor.fetchall()}
             return held
-
-    def notify(self) -> None:
-        with self.connection.cursor() as cursor:
-            cursor.execute(f"NOTIFY {CHANNEL}")
-
-    @property
-    def can_listen(self) -> bool:
-        # Imported here because other engines do not have the driver.
-        from django.db.backends.postgresql.psycopg_any import is_psycopg3
-
-        return bool(is_psycopg3)
-
-    def listen(self, heard: Callable[[], None], stopped: Callable[[], bool]) -> None:
-        with self.connection.cursor() as cursor:
-            cursor.execute(f"LISTEN {CHANNEL}")
-        heard()
-        with self.connection.wrap_database_errors:
-            while not stopped():
-                for _ in self.connection.connection.notifies(timeout=0.5, stop_after=1):
-                    heard()
 
 
 def _walk(kinds: Sequence[str] | None, queues: Sequence[str] | None) -> tuple[str, list[Any]]:

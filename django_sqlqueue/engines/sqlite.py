@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import chain
 from typing import Any
-
-from django.utils import timezone
 
 from ..policy import Settlement
 from .base import ClaimRequest, Engine
 from .instants import After, as_aware
 from .link import Advice
-from .statements import CLAIM_INDEX, CLAIMED, SETTLED_BY, SETTLEMENT_COLUMNS, TABLE
+from .settlements import SETTLED_BY, by_column
+from .statements import CLAIM_INDEX, CLAIMED, TABLE, quoted
 
 IS_TIME = "run_at > '1000-'"
 """Differs on SQLite because its columns hold anything: a number or an empty text, as someone's SQL
@@ -43,11 +42,11 @@ class SQLite(Engine):
 
     def now(self) -> datetime:
         # Differs on SQLite because its clock is the host's, and Python reads it finer.
-        return as_aware(timezone.now())
+        return _present(None)
 
     def moment(self, at: datetime | After, now: datetime | None) -> tuple[str, list[Any]]:
         if isinstance(at, After):
-            at = as_aware(now or timezone.now()) + timedelta(seconds=at.seconds)
+            at = _present(now) + timedelta(seconds=at.seconds)
         return "%s", [self.instant(at)]
 
     def lock_for_writing(self) -> None:
@@ -58,7 +57,8 @@ class SQLite(Engine):
             cursor.execute(f"UPDATE {TABLE} SET claims = claims WHERE id < 0")
 
     def change_marker(self) -> int | None:
-        self.connection.ensure_connection()
+        if self.connection.connection is None:
+            self.connection.ensure_connection()
         marker: int = self.connection.connection.execute("PRAGMA data_version").fetchone()[0]
         return marker
 
@@ -105,8 +105,31 @@ class SQLite(Engine):
             [uri, uri + "/", uri + "0"],
         )
 
+    def insert_one(
+        self, columns: Sequence[str], row: Sequence[Any], returning: Sequence[str], notify: bool
+    ) -> Sequence[Any] | None:
+        # Differs on SQLite because its clock is the host's: all but the id is known before.
+        present = _present(None)
+        known = dict(zip(columns, row, strict=True))
+        for name in ("run_at", "deadline"):
+            known[name] = self._at(known[name], present)
+        known["created_at"] = known["updated_at"] = self.instant(present)
+        sql = _insert_sql(tuple(known), known["dedup_key"] is not None)
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, list(known.values()))
+            if not cursor.rowcount:
+                return None
+            known["id"] = cursor.lastrowid
+        return [known[name] for name in returning]
+
+    def _at(self, value: Any, present: datetime) -> Any:
+        """Return a value as it is stored, an instant after the clock by this one."""
+        if isinstance(value, After):
+            value = present + timedelta(seconds=value.seconds)
+        return self.instant(value) if isinstance(value, datetime) else value
+
     def claim(self, request: ClaimRequest, returning: Sequence[str]) -> list[Any]:
-        present = as_aware(request.now or timezone.now())
+        present = _present(request.now)
         due = [lane for lane in self.lanes(request.kinds, request.queues) if lane.run_at <= present]
         if not due:
             return []
@@ -122,22 +145,24 @@ class SQLite(Engine):
     def settle(
         self, settlements: Sequence[Settlement], now: datetime | None, lease_over: bool = False
     ) -> dict[int, str]:
-        present = as_aware(now or timezone.now())
-        params: list[Any] = []
-        for item in settlements:
-            if item.run_at is None and item.delay is not None:
-                item = replace(item, run_at=present + timedelta(seconds=item.delay))
-            params += self._settlement_row(item)
+        present = _present(now)
+        items = [
+            item._replace(run_at=present + timedelta(seconds=item.delay), delay=None)
+            if item.run_at is None and item.delay is not None
+            else item
+            for item in settlements
+        ]
+        varying, shared = by_column(map(self._settlement_row, items))
+        rows = chain.from_iterable(zip(*varying.values(), strict=True))
+        sql = _settle_sql(len(items), tuple(varying), tuple(shared), lease_over)
         with self.connection.cursor() as cursor:
-            cursor.execute(
-                _settle_sql(len(settlements), lease_over), [*params, self.instant(present)]
-            )
+            cursor.execute(sql, [*rows, self.instant(present), *shared.values()])
             return dict(cursor.fetchall())
 
     def renew(
         self, claims: Sequence[tuple[int, int]], lease: float, now: datetime | None
     ) -> set[int]:
-        until = self.instant(as_aware(now or timezone.now()) + timedelta(seconds=lease))
+        until = self.instant(_present(now) + timedelta(seconds=lease))
         places = ", ".join(["(%s, %s)"] * len(claims))
         params = [until, *(part for claim in claims for part in claim)]
         with self.connection.cursor() as cursor:
@@ -147,6 +172,17 @@ class SQLite(Engine):
                 params,
             )
             return {row[0] for row in cursor.fetchall()}
+
+
+def _present(now: datetime | None) -> datetime:
+    return datetime.now(UTC) if now is None else as_aware(now)
+
+
+@lru_cache(maxsize=64)
+def _insert_sql(columns: tuple[str, ...], has_key: bool) -> str:
+    start, end = SQLite.ignores_duplicates if has_key else ("INSERT", "")
+    names, places = quoted(columns, "", SQLite.quote), ", ".join(["%s"] * len(columns))
+    return f"{start} INTO {TABLE} ({names}) VALUES ({places}) {end}"
 
 
 @lru_cache(maxsize=64)
@@ -172,12 +208,14 @@ def _claim_sql(lanes: int, returning: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _settle_sql(rows: int, lease_over: bool) -> str:
-    row = f"({', '.join(['%s'] * len(SETTLEMENT_COLUMNS))})"
+def _settle_sql(
+    rows: int, varying: tuple[str, ...], shared: tuple[str, ...], lease_over: bool
+) -> str:
+    row, common = (f"({', '.join(['%s'] * n)})" for n in (len(varying), 1 + len(shared)))
     guard = " AND lease_until <= clock" if lease_over else ""
     return (
-        f"WITH v ({', '.join(SETTLEMENT_COLUMNS)}) AS (VALUES {', '.join([row] * rows)}),"
-        f" c (clock) AS (VALUES (%s))"
+        f"WITH v ({', '.join(varying)}) AS (VALUES {', '.join([row] * rows)}),"
+        f" c ({', '.join(('clock', *shared))}) AS (VALUES {common})"
         f" UPDATE {TABLE} SET {SETTLED_BY.format(now='clock', delayed='NULL')} FROM v, c"
         f" WHERE id = job_id AND claims = claim AND status = 'running'{guard}"
         " RETURNING id, status"

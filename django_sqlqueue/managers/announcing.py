@@ -27,14 +27,15 @@ def announce(pairs: Sequence[tuple[Job, Outcome]], statuses: Mapping[int, str], 
     for job, outcome in pairs:
         if job.id not in statuses:
             continue
-        send = partial(_send, type(job), job=job, outcome=outcome, status=statuses[job.id])
+        told = {"job": job, "outcome": outcome, "status": statuses[job.id]}
         if job.__dict__.get("_in_atomic_handler"):
+            send = partial(_send, type(job), told)
             transaction.on_commit(send, using=using, robust=True)
         else:
-            send()
+            _send(type(job), told)
 
 
-def _send(sender: Any, **told: Any) -> None:
+def _send(sender: Any, told: dict[str, Any]) -> None:
     try:
         job_settled.send_robust(sender, **told)
     except SystemExit:

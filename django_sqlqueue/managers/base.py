@@ -1,4 +1,4 @@
-"""What all verbs stand on: the write database, its engine, and rows made into jobs."""
+"""What all verbs stand on: the write database, its engine, and what they share."""
 
 from __future__ import annotations
 
@@ -6,18 +6,29 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from django.db import connections, models, router
+from django.db import (
+    DataError,
+    IntegrityError,
+    NotSupportedError,
+    ProgrammingError,
+    connections,
+    models,
+    router,
+)
 from django.db.models import Q
 from django.db.models.expressions import RawSQL
 
 from ..conf import settings
 from ..engines import Engine, engine_for
 from ..engines.base import TEXT_AT_ONCE
-from ..fields import InstantField, StoredJSONField
 from ..lifecycle import LIVE
+from .instances import instances
 
 if TYPE_CHECKING:
     from ..models import Job
+
+REFUSED = (DataError, IntegrityError, NotSupportedError, ProgrammingError)
+"""The database will say the same again."""
 
 
 class PinnedQuerySet(models.QuerySet):
@@ -51,27 +62,7 @@ class PinnedQuerySet(models.QuerySet):
 
     def from_rows(self, rows: Iterable[Sequence[Any]]) -> list[Job]:
         """Return the jobs of rows that hold all columns, as an engine's statements return them."""
-        connection, model = self.engine.connection, self.model
-        names = [field.attname for field in model._meta.concrete_fields]
-        converters = self._converters(connection)
-        jobs = []
-        for row in rows:
-            values = list(row)
-            for position, convert in converters:
-                if values[position] is not None:
-                    values[position] = convert(values[position])
-            jobs.append(model.from_db(connection.alias, names, values))
-        return jobs
-
-    def _converters(self, connection: Any) -> list[tuple[int, Callable[[Any], Any]]]:
-        cached = connection.__dict__.get("_sqlqueue_converters")
-        if cached is None:
-            cached = connection._sqlqueue_converters = [
-                (position, convert)
-                for position, field in enumerate(self.model._meta.concrete_fields)
-                if (convert := _converter(field, connection)) is not None
-            ]
-        return cached
+        return instances(self.model, self.engine, rows)
 
 
 PinnedManager = models.Manager.from_queryset(PinnedQuerySet, "PinnedManager")
@@ -80,24 +71,6 @@ PinnedManager = models.Manager.from_queryset(PinnedQuerySet, "PinnedManager")
 @cache
 def _columns(model: Any) -> tuple[str, ...]:
     return tuple(field.column for field in model._meta.concrete_fields)
-
-
-def _converter(field: Any, connection: Any) -> Callable[[Any], Any] | None:
-    if isinstance(field, InstantField):
-        return engine_for(connection).read_instant
-    if isinstance(field, StoredJSONField):
-        return lambda value: field.from_db_value(value, None, connection)
-    column = field.get_col(field.model._meta.db_table)
-    found = [*connection.ops.get_db_converters(column), *column.get_db_converters(connection)]
-    if not found:
-        return None
-
-    def convert(value: Any) -> Any:
-        for one in found:
-            value = one(value, column, connection)
-        return value
-
-    return convert
 
 
 def with_status(*statuses: str) -> Q:

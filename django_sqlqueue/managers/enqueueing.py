@@ -8,15 +8,16 @@ from functools import cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from django.db import transaction
 from django.db.models.fields import NOT_PROVIDED
 
 from .. import payloads
 from ..conf import settings
 from ..durations import Seconds, to_seconds
+from ..engines import Engine
 from ..engines.base import TEXT_AT_ONCE
 from ..engines.instants import After
 from ..exceptions import InvalidJob
+from ..fields import StoredJSONField
 from ..kinds import options_of
 from ..newjob import (
     NewJob,
@@ -27,6 +28,7 @@ from ..newjob import (
     check_text,
 )
 from .base import PinnedQuerySet, in_batches
+from .instances import instance
 
 if TYPE_CHECKING:
     from ..models import Job
@@ -35,8 +37,10 @@ COLUMNS = (
     "kind", "queue", "priority", "dedup_key", "ref", "payload", "run_at", "deadline",
     "max_attempts",
 )  # fmt: skip
-DECIDED = ("id", "run_at", "deadline", "created_at", "updated_at")
+DECIDED = ("id", "run_at", "deadline", "created_at")
 """What the database decides of a new row; the rest of it is known."""
+INSTANTS = ("run_at", "deadline", "created_at")
+NOW = After()
 KIND, DEDUP_KEY, PAYLOAD = map(COLUMNS.index, ("kind", "dedup_key", "payload"))
 
 
@@ -64,26 +68,26 @@ class Enqueueing(PinnedQuerySet):
         Options left None come from the kind's handler where it is known here, else from the
         settings. `delay` is seconds or a timedelta; `deadline` an instant or a timedelta from now.
         """
-        row = row_of(
-            NewJob(
-                kind, payload, dedup_key, ref, queue, priority, run_at, delay, deadline,
-                max_attempts,
-            )
-        )  # fmt: skip
-        self._check_size([row])
-        engine = self.engine
-        inserted: Any = engine.retrying(lambda: engine.insert(COLUMNS, [row], None, DECIDED))
-        if not inserted:
-            return None
-        self.wake_workers()
-        return self._new_job(row, inserted[0])
+        row = _row(
+            kind, payload, dedup_key, ref, queue, priority, run_at, delay, deadline, max_attempts
+        )
+        engine, notify = self.engine, settings.NOTIFY
+        _check_size(engine, [row])
+        decided = engine.retrying(lambda: engine.insert_one(COLUMNS, row, DECIDED, notify))
+        return None if decided is None else self._new_job(engine, row, decided)
 
-    def _new_job(self, row: tuple[Any, ...], decided: Sequence[Any]) -> Job:
-        defaults, positions = _layout(self.model)
-        values = list(defaults)
-        for position, value in zip(positions, (*row, *decided), strict=True):
-            values[position] = value
-        return self.from_rows([values])[0]
+    def _new_job(self, engine: Engine, row: tuple[Any, ...], decided: Sequence[Any]) -> Job:
+        values = dict(_defaults(self.model))
+        values.update(zip(COLUMNS, row, strict=True))
+        values.update(zip(DECIDED, decided, strict=True))
+        if (read := engine.instant_reader()) is not None:
+            for name in INSTANTS:
+                if values[name] is not None:
+                    values[name] = read(values[name])
+        values["updated_at"] = values["created_at"]
+        values["payload"] = StoredJSONField.read(values["payload"])
+        job: Job = instance(self.model, engine.connection.alias, values)
+        return job
 
     def enqueue_many(self, jobs: Iterable[NewJob | tuple[str, Any]]) -> int:
         """Insert jobs and return how many; those whose key a live job holds are left out.
@@ -106,8 +110,8 @@ class Enqueueing(PinnedQuerySet):
         """Insert jobs, all or none; return what the engine returns for each batch."""
         rows = [row_of(job if isinstance(job, NewJob) else NewJob(*job)) for job in jobs]
         rows.sort(key=_lock_order)
-        self._check_size(rows)
         engine = self.engine
+        _check_size(engine, rows)
         size = engine.rows_at_once(len(COLUMNS))
         batches = list(in_batches(rows, size, itemgetter(PAYLOAD)))
 
@@ -120,41 +124,30 @@ class Enqueueing(PinnedQuerySet):
             self.wake_workers()
         return inserted
 
-    def _check_size(self, rows: list[tuple[Any, ...]]) -> None:
-        for row in rows:
-            text = row[PAYLOAD]
-            if len(text) > TEXT_AT_ONCE and not self.engine.takes(text):
-                raise InvalidJob(
-                    "payload",
-                    f"takes {len(text):,} bytes as JSON, more than the database server takes at "
-                    "once; store the data elsewhere and pass its id.",
-                )
-
     def wake_workers(self) -> None:
         """Wake idle workers when the present transaction commits, once for all its jobs."""
-        engine = self.engine
-        if not (engine.notifies and settings.NOTIFY):
-            return
-        connection = engine.connection
-        if not (connection.in_atomic_block or connection.get_autocommit()):
-            # A transaction that the caller manages by hand has no hook for its commit.
-            return
-        connection._sqlqueue_wake = True
+        if settings.NOTIFY:
+            self.engine.notify_at_commit()
 
-        def wake() -> None:
-            if connection.__dict__.pop("_sqlqueue_wake", False):
-                engine.notify()
 
-        transaction.on_commit(wake, using=connection.alias, robust=True)
+def _check_size(engine: Engine, rows: list[tuple[Any, ...]]) -> None:
+    for row in rows:
+        text = row[PAYLOAD]
+        if len(text) > TEXT_AT_ONCE and not engine.takes(text):
+            raise InvalidJob(
+                "payload",
+                f"takes {len(text):,} bytes as JSON, more than the database server takes at "
+                "once; store the data elsewhere and pass its id.",
+            )
 
 
 @cache
-def _layout(model: Any) -> tuple[list[Any], list[int]]:
-    """Return what the columns of a new row hold by default, and where the others stand."""
-    fields = model._meta.concrete_fields
-    defaults = [None if field.db_default is NOT_PROVIDED else field.db_default for field in fields]
-    columns = [field.column for field in fields]
-    return defaults, [columns.index(name) for name in COLUMNS + DECIDED]
+def _defaults(model: Any) -> dict[str, Any]:
+    """Return what the columns of a new row hold by default."""
+    return {
+        field.column: None if field.db_default is NOT_PROVIDED else field.db_default
+        for field in model._meta.concrete_fields
+    }
 
 
 def _lock_order(row: tuple[Any, ...]) -> tuple[str, str]:
@@ -164,9 +157,18 @@ def _lock_order(row: tuple[Any, ...]) -> tuple[str, str]:
 
 def row_of(job: NewJob) -> tuple[Any, ...]:
     """Return the values of COLUMNS for a new job; raises InvalidJob for bad input."""
-    kind = check_text("kind", job.kind)
+    return _row(
+        job.kind, job.payload, job.dedup_key, job.ref, job.queue, job.priority, job.run_at,
+        job.delay, job.deadline, job.max_attempts,
+    )  # fmt: skip
+
+
+def _row(
+    kind: Any, payload: Any, dedup_key: Any, ref: Any, queue: Any, priority: Any, run_at: Any,
+    delay: Any, deadline: Any, max_attempts: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    kind = check_text("kind", kind)
     known = options_of(kind)
-    queue, priority, max_attempts = job.queue, job.priority, job.max_attempts
     if queue is None:
         queue = known.queue or "default"
     if priority is None:
@@ -177,11 +179,11 @@ def row_of(job: NewJob) -> tuple[Any, ...]:
         kind,
         check_queue(queue),
         check_priority(priority),
-        None if job.dedup_key is None else check_text("dedup_key", job.dedup_key),
-        check_text("ref", job.ref, blank=True),
-        payload_text(job.payload),
-        _run_at(job),
-        _deadline(job.deadline),
+        None if dedup_key is None else check_text("dedup_key", dedup_key),
+        check_text("ref", ref, blank=True),
+        payload_text(payload),
+        _run_at(run_at, delay),
+        _deadline(deadline),
         check_max_attempts(max_attempts),
     )
 
@@ -193,12 +195,12 @@ def payload_text(payload: Any) -> str:
     return payloads.dump(payload, "payload", settings.MAX_PAYLOAD_BYTES)
 
 
-def _run_at(job: NewJob) -> datetime | After:
-    if job.run_at is None:
-        return After(0.0 if job.delay is None else to_seconds("delay", job.delay))
-    if job.delay is not None:
+def _run_at(run_at: Any, delay: Any) -> datetime | After:
+    if run_at is None:
+        return NOW if delay is None else After(to_seconds("delay", delay))
+    if delay is not None:
         raise InvalidJob("run_at", "and delay say the same thing; give one of them.")
-    return check_instant("run_at", job.run_at)
+    return check_instant("run_at", run_at)
 
 
 def _deadline(deadline: Any) -> datetime | After | None:
