@@ -29,6 +29,7 @@ class MariaDB(Engine):
     """Differs because a SELECT locks the rows first: an UPDATE does not tell what it changed."""
 
     quote = "`"
+    unless_set = {"connect_timeout": 10}
     clock = "UTC_TIMESTAMP(6)"
     instant_type = "DATETIME(6)"
     # Differs on MariaDB because it has no partial index: a generated column is unique instead.

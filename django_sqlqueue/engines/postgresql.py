@@ -42,6 +42,7 @@ class PostgreSQL(Listening):
     clock = "STATEMENT_TIMESTAMP()"
     instant_type = "timestamptz"
     text_collation = "C"
+    unless_set = {"connect_timeout": 10}
 
     def instant(self, value: datetime) -> datetime:
         return as_aware(value)
