@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
 import inspect
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -31,18 +31,23 @@ if TYPE_CHECKING:
 log = logging.getLogger("django_sqlqueue")
 
 
-def attempt(job: Job, now: datetime | None = None) -> Outcome | None:
+def attempt(
+    job: Job,
+    now: datetime | None = None,
+    within: Callable[[], AbstractContextManager[None]] = isolated,
+) -> Outcome | None:
     """Run one attempt of a claimed job and return its outcome, for the caller to settle.
 
     None means that it is settled already: by the handler itself, or as an atomic handler's
     completion committed with its effects, or the claim was lost and the effects were rolled
-    back. Whatever the handler raises becomes an outcome; nothing passes through.
+    back. Whatever the handler raises becomes an outcome; nothing passes through. `within` keeps
+    what it leaves behind in connections from what comes after it.
     """
     try:
         found = _before(job)
         if isinstance(found, Outcome):
             return found
-        with isolated():
+        with within():
             if options_of(job.kind).atomic:
                 _call_atomically(found, job, now)
                 return None
@@ -62,8 +67,10 @@ async def attempt_coroutine(job: Job) -> Outcome | None:
         found = await sync_to_async(_before_in_its_thread)(job)
         if isinstance(found, Outcome):
             return found
-        with _named_by_its_claim(job):
+        try:
             returned = await found.function(job)
+        finally:
+            _name_by_its_claim(job)
         ended = "_ended_by" in job.__dict__ and await sync_to_async(_ended_by_handler)(job)
         return None if ended else _completed(job, returned)
     except asyncio.CancelledError as error:
@@ -147,20 +154,18 @@ def _not_to_run(job: Job) -> Outcome | None:
 
 def _call(found: Handler, job: Job) -> Any:
     """Call the handler in a fresh context; a coroutine is awaited."""
-    with _named_by_its_claim(job):
+    try:
         value = contextvars.Context().run(found.function, job)
-        if inspect.isawaitable(value):
+        if value is not None and inspect.isawaitable(value):
             return contextvars.Context().run(async_to_sync(_await), value)
         return value
-
-
-@contextlib.contextmanager
-def _named_by_its_claim(job: Job) -> Iterator[None]:
-    """Undo what the body, a handler, makes of the id: a deleted object has none."""
-    try:
-        yield
     finally:
-        job.id, job.claims = policy.claim_of(job)
+        _name_by_its_claim(job)
+
+
+def _name_by_its_claim(job: Job) -> None:
+    """Undo what a handler has made of the id: a deleted object has none."""
+    job.id, job.claims = policy.claim_of(job)
 
 
 async def _await(value: Any) -> Any:
@@ -191,7 +196,8 @@ def _ended_by_handler(job: Job) -> bool:
 
 def _completed(job: Job, returned: Any) -> Outcome:
     result = None if returned is None else table_of(job).kept(job, returned)
-    return Outcome(move="complete", result=_result(job) if result is None else result)
+    result = _result(job) if result is None else result
+    return policy.COMPLETED if result is None else Outcome(move="complete", result=result)
 
 
 def _result(job: Job) -> str | None:

@@ -19,14 +19,20 @@ def isolated() -> Iterator[None]:
     the body raises, as its effects would be without a transaction, unless the database has
     aborted it.
     """
-    with contextlib.ExitStack() as stack:
-        outer = [each for each in connections.all(initialized_only=True) if each.in_atomic_block]
-        for connection in outer:
-            stack.enter_context(_savepoint(connection))
+    outer = [each for each in connections.all(initialized_only=True) if each.in_atomic_block]
+    with _savepoints(outer) if outer else contextlib.nullcontext():
         try:
             yield
         finally:
             tidy_connections(outer)
+
+
+@contextlib.contextmanager
+def _savepoints(outer: Sequence[Any]) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for connection in outer:
+            stack.enter_context(_savepoint(connection))
+        yield
 
 
 @contextlib.contextmanager
@@ -40,6 +46,15 @@ def _savepoint(connection: Any) -> Iterator[None]:
         leave_blocks(connection, depth + 1)
         with contextlib.suppress(Error):
             block.__exit__(None, None, None)
+
+
+@contextlib.contextmanager
+def tidied() -> Iterator[None]:
+    """Do the same in a thread of the queue's own, in which no transaction is open before."""
+    try:
+        yield
+    finally:
+        tidy_connections()
 
 
 def tidy_connections(outer: Sequence[Any] = ()) -> None:

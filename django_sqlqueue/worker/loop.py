@@ -13,8 +13,6 @@ from django.db import InterfaceError, OperationalError, reset_queries
 
 from .. import execution, schedules
 from ..conf import settings
-from ..discovery import served_kinds
-from ..handlers import all_kinds
 from ..isolation import check_before_use, own_connections
 from ..models import Job
 from ..policy import Outcome, claim_of
@@ -24,6 +22,7 @@ from .coroutines import Coroutines
 from .holdings import Holdings
 from .housekeeping import Health, Housekeeping, take_back_from_the_dead
 from .identity import Identity
+from .kinds import ServedKinds
 from .links import that_end_in_silence
 from .options import WorkerOptions
 from .patience import Patience, close_connections, within
@@ -36,9 +35,6 @@ from .wakeup import ChangeMarker, listener
 
 log = logging.getLogger("django_sqlqueue")
 
-LOOK_EVERY = 1.0
-"""Seconds between two looks for jobs of unknown kinds, where those are failed."""
-
 
 class Runner:
     """A worker process; run() returns when it was asked to stop or has nothing left to do."""
@@ -50,13 +46,14 @@ class Runner:
         self.name = str(self.identity)
         self.bell = Bell()
         self.stop = Stop(self.bell)
+        self.kinds = ServedKinds(options, self.table)
         self.holdings = Holdings()
         self.settler = Settler(self.table, self.holdings, lambda: self.pool.waiting.qsize() > 0)
         self.attempts = Attempts(self.settler, self.holdings)
         self.pool = Pool(options.threads, self.attempts)
         self.coroutines = Coroutines(options.coroutines, self.attempts)
         self.renewal = Renewal(self.table, self.holdings, options.lease)
-        self.presence = Presence(self.identity, self.alias, options, self._kinds)
+        self.presence = Presence(self.identity, self.alias, options, self.kinds.now)
         self.housekeeping = Housekeeping(self.table, self.bell, self._check_in)
         self.listener = listener(self.alias, self.bell, settings.NOTIFY)
         self.marker = ChangeMarker(self.alias)
@@ -67,8 +64,6 @@ class Runner:
         self._claimed = 0
         self._out_of_reach = 0
         self._busy = Busy(options.threads)
-        self._unknown: set[str] = set()
-        self._looked_at = 0.0
         self._over = threading.Event()
 
     def table(self) -> Any:
@@ -96,6 +91,7 @@ class Runner:
         try:
             claimed = self._pass()
             self.health.good_pass()
+            self.kinds.look()
             if not claimed:
                 self._sleep_until_work()
             self._patience.success()
@@ -133,7 +129,7 @@ class Runner:
         """Return who has room for which kinds: threads, and the event loop for coroutines."""
         if self._is_recycling() or self.jobs_left == 0:
             return []
-        kinds = self._kinds()
+        kinds = self.kinds.now()
         on_loop = [kind for kind in kinds if execution.runs_on_event_loop(kind)]
         in_threads = [kind for kind in kinds if kind not in on_loop]
         lanes: tuple[tuple[Any, list[str]], ...] = (
@@ -141,21 +137,6 @@ class Runner:
             (self.coroutines, on_loop),
         )
         return [(lane, kinds) for lane, kinds in lanes if kinds and lane.room()]
-
-    def _kinds(self) -> list[str]:
-        if self.options.kinds is not None:
-            return list(self.options.kinds)
-        kinds = served_kinds(self.table())
-        if settings.UNKNOWN_KINDS == "fail":
-            return [*kinds, *self._unknown_kinds().difference(kinds)]
-        return kinds
-
-    def _unknown_kinds(self) -> set[str]:
-        """Return the kinds of ready jobs that were not known at the last look."""
-        if self.options.drain or time.monotonic() - self._looked_at > LOOK_EVERY:
-            self._looked_at = time.monotonic()
-            self._unknown = self.table().ready_kinds().difference(all_kinds())
-        return self._unknown
 
     @property
     def jobs_left(self) -> int | None:
@@ -182,7 +163,7 @@ class Runner:
 
     def _has_due_work(self) -> bool:
         try:
-            return bool(self.table().is_due(kinds=self._kinds(), queues=self.options.queues))
+            return bool(self.table().is_due(kinds=self.kinds.now(), queues=self.options.queues))
         except Exception as error:
             self.bell.wait(self._patience.after(error))
             return True
@@ -242,6 +223,7 @@ class Runner:
     def _start(self) -> None:
         while not self.stop.requested:
             try:
+                self.kinds.look()
                 self.presence.announce()
                 take_back_from_the_dead(self.table())
                 schedules.sync(self.alias)

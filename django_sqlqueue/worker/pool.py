@@ -11,10 +11,10 @@ from django.db import reset_queries
 
 from .. import execution
 from ..exceptions import JobTimeout
-from ..isolation import check_before_use, tidy_connections
+from ..isolation import check_before_use, tidied, tidy_connections
 from ..policy import Claim, Outcome, claim_of
 from .attempts import Attempts
-from .pace import Pace
+from .pace import MOST, Pace
 from .patience import close_connections
 from .timeouts import clear_in_thread, raise_in_thread
 
@@ -49,8 +49,8 @@ class Pool:
         ahead = self.pace.ahead
         if self.waiting.qsize() > ahead // 2:
             return 0
-        unstored = self._count_unstored()
-        return max(0, self.slots + ahead - len(self.taken) - (0 if ahead else unstored))
+        unstored = 0 if ahead else self._count_unstored()
+        return max(0, self.slots + ahead - len(self.taken) - unstored)
 
     def _count_unstored(self) -> int:
         for claim in list(self._unstored):
@@ -60,8 +60,10 @@ class Pool:
 
     def feed(self, jobs: list[Job]) -> None:
         self._fed_at = time.monotonic()
+        if len(self._unstored) > 2 * MOST:
+            self._count_unstored()
+        self.taken.update(map(claim_of, jobs))
         for job in jobs:
-            self.taken.add(claim_of(job))
             self.waiting.put(job)
 
     def end(self, job: Job, outcome: Outcome | None, started: float) -> None:
@@ -108,7 +110,8 @@ class Slot(threading.Thread):
 
     def run(self) -> None:
         try:
-            while (job := self._pool.waiting.get()) is not None:
+            check_before_use()
+            while (job := self._next()) is not None:
                 started = time.monotonic()
                 try:
                     self._run(job, started)
@@ -117,10 +120,18 @@ class Slot(threading.Thread):
         finally:
             close_connections()
 
+    def _next(self) -> Job | None:
+        try:
+            return self._pool.waiting.get_nowait()
+        except queue.Empty:
+            # What is done while nothing waits, no job has to wait for.
+            reset_queries()
+            job = self._pool.waiting.get()
+            check_before_use()
+            return job
+
     def _run(self, job: Job, started: float) -> None:
-        check_before_use()
         outcome, counts = self._attempt(job)
-        reset_queries()
         if counts:
             self._pool.pace.note(time.monotonic() - started)
             self._pool.end(job, outcome, started)
@@ -156,7 +167,7 @@ class Slot(threading.Thread):
 
     def _outcome(self, job: Job) -> Outcome | None:
         try:
-            return execution.attempt(job)
+            return execution.attempt(job, within=tidied)
         except JobTimeout:
             raise
         except BaseException as error:

@@ -10,17 +10,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from django.db import (
-    DataError,
-    Error,
-    IntegrityError,
-    NotSupportedError,
-    ProgrammingError,
-    reset_queries,
-)
+from django.db import Error, reset_queries
 
 from .. import reasons
 from ..isolation import check_before_use
+from ..managers.base import REFUSED
 from ..policy import Outcome
 from .holdings import Holdings
 from .patience import Patience, close_connections
@@ -34,8 +28,6 @@ GROUP = 200
 GATHER = 0.005
 """Seconds that a group may gather while more jobs wait to start."""
 
-REFUSED = (DataError, IntegrityError, NotSupportedError, ProgrammingError)
-"""The database will say the same again."""
 STUBBORN = 5
 """So many failures without a passing cause may be due to the outcome itself."""
 
@@ -153,7 +145,7 @@ class Settler(threading.Thread):
                     "Job %d (%s, queue %s) was settled by someone else: its claim was lost.",
                     job.id, job.kind, job.queue,
                 )  # fmt: skip
-            elif log.isEnabledFor(logging.INFO):
+            else:
                 log_attempt(job, outcome)
 
 
@@ -175,14 +167,27 @@ def reduce(outcome: Outcome, error: Exception) -> Outcome:
 
 
 def log_attempt(job: Job, outcome: Outcome) -> None:
-    log.info(
+    if not log.isEnabledFor(logging.INFO):
+        return
+    # As log.info would, which walks the stack for each job only to find this place again.
+    code = log_attempt.__code__
+    record = log.makeRecord(
+        log.name,
+        logging.INFO,
+        code.co_filename,
+        code.co_firstlineno,
         "Job %d (%s, queue %s) attempt %d of %d: %s%s in %.3f s.",
-        job.id,
-        job.kind,
-        job.queue,
-        job.attempts,
-        job.max_attempts,
-        outcome.move,
-        f" ({outcome.reason})" if outcome.reason else "",
-        job.__dict__.get("_seconds", 0.0),
+        (
+            job.id,
+            job.kind,
+            job.queue,
+            job.attempts,
+            job.max_attempts,
+            outcome.move,
+            f" ({outcome.reason})" if outcome.reason else "",
+            job.__dict__.get("_seconds", 0.0),
+        ),
+        None,
+        code.co_name,
     )
+    log.handle(record)
