@@ -2,7 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest import mock
 
+from django.db import IntegrityError, OperationalError, connection
 from django.test import TestCase
 
 from django_sqlqueue import NewJob
@@ -22,6 +24,21 @@ def run(owner: str = "runner", **options: Any) -> Job:
     (claim,) = Job.objects.claim(owner, now=NOON, lease=LEASE)
     assert claim.id == job.id
     return claim
+
+
+def refusing(job: Job | None, error: type[Exception] = IntegrityError) -> Any:
+    """Return a wrapper in which the database refuses to end this job's claim, or any."""
+
+    def execute(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if "SET finished_at" in sql:
+            values = [
+                v for param in params for v in (param if isinstance(param, list) else [param])
+            ]
+            if job is None or job.id in values:
+                raise error("refused by the test")
+        return execute(sql, params, many, context)
+
+    return execute
 
 
 def attempts_of(job: Job) -> list[tuple[int, str, str, str]]:
@@ -50,6 +67,28 @@ class ReclaimTests(TestCase):
         Job.objects.renew([job], LEASE, now=NOON + TICK)
         self.assertEqual(Job.objects.reclaim_expired(OVER), 0)
         self.assertEqual(Job.objects.reclaim_expired(OVER + TICK), 1)
+
+    def test_a_row_that_the_database_refuses_holds_up_none_behind_it(self):
+        jobs = [run(f"runner {n}") for n in range(5)]
+        with (
+            mock.patch("django_sqlqueue.managers.claiming.BATCH", 2),
+            connection.execute_wrapper(refusing(jobs[1])),
+            self.assertLogs("django_sqlqueue", "ERROR") as logged,
+        ):
+            self.assertEqual(Job.objects.reclaim_expired(OVER), 4)
+            self.assertEqual(Job.objects.reclaim_expired(OVER), 0)
+        self.assertEqual(len(logged.records), 1, "it is told once")
+        self.assertIn(f"Job {jobs[1].id} ", logged.output[0])
+        self.assertEqual([job.pk for job in Job.objects.filter(status="running")], [jobs[1].pk])
+        self.assertEqual(Job.objects.reclaim_expired(OVER), 1)
+
+    def test_a_fault_of_the_moment_ends_the_sweep(self):
+        run()
+        with (
+            connection.execute_wrapper(refusing(None, OperationalError)),
+            self.assertRaises(OperationalError),
+        ):
+            Job.objects.reclaim_expired(OVER)
 
     def test_without_now_the_databases_clock_is_used(self):
         for lease in (0, 60):

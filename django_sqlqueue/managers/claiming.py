@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Min
+from django.db import transaction
 
 from ..durations import Seconds, to_seconds
 from ..engines.base import ClaimRequest
@@ -16,11 +18,15 @@ from ..exceptions import InvalidJob
 from ..fields import ServerClock
 from ..lifecycle import RUNNING
 from ..newjob import check_instant, check_text, check_whole
-from ..policy import Outcome, claim_of, lost
+from ..policy import Claim, Outcome, claim_of, lost
+from ..reasons import class_path
+from .base import REFUSED
 from .settling import Settling
 
 if TYPE_CHECKING:
     from ..models import Job
+
+log = logging.getLogger("django_sqlqueue")
 
 BATCH = 200
 
@@ -70,9 +76,8 @@ class Claiming(Settling):
         instants = []
         if kinds != [] and queues != []:
             instants = [lane.run_at for lane in self.engine.lanes(kinds, queues)]
-        lease = self.filter(status=RUNNING).aggregate(first=Min("lease_until"))["first"]
-        if lease is not None:
-            instants.append(as_aware(lease))
+        if (lease := self.engine.first_lease()) is not None:
+            instants.append(lease)
         return as_attribute(min(instants)) if instants else None
 
     def seconds_to_next(
@@ -118,7 +123,10 @@ class Claiming(Settling):
         Each goes to ready, or, with its attempts spent, to failed (`lease_expired`); a schedule
         goes on to its next occurrence. A lease renewed in between is left alone.
         """
-        now = _instant(now)
+        now, engine = _instant(now), self.engine
+        first = engine.first_lease()
+        if first is None or first > (now or engine.now()):
+            return 0
         expired = self.filter(lease_until__lte=ServerClock() if now is None else now)
         return self._end_running(expired, lost, now, lease_over=True)
 
@@ -147,10 +155,36 @@ class Claiming(Settling):
         while True:
             batch = list(running.filter(pk__gt=last_id).order_by("pk")[:BATCH])
             pairs = [(job, decide(job)) for job in batch]
-            ended += len(self.settle_many(pairs, now, lease_over=lease_over)) if pairs else 0
+            ended += self._end_batch(pairs, now, lease_over) if pairs else 0
             if len(batch) < BATCH:
                 return ended
             last_id = batch[-1].pk
+
+    def _end_batch(self, pairs: list[Any], now: datetime | None, lease_over: bool) -> int:
+        """End claims and return how many; a row that the database refuses holds up no other."""
+        connection = self.engine.connection
+        savepoint = transaction.atomic(using=connection.alias)
+        try:
+            with savepoint if connection.in_atomic_block else nullcontext():
+                return len(self.settle_many(pairs, now, lease_over=lease_over))
+        except REFUSED as error:
+            if len(pairs) > 1:
+                return sum(self._end_batch([pair], now, lease_over) for pair in pairs)
+            _tell_once(pairs[0][0], error)
+            return 0
+
+
+_told: set[Claim] = set()
+
+
+def _tell_once(job: Job, error: Exception) -> None:
+    """Log that a row cannot be taken back, once a claim: it is tried again at every sweep."""
+    if claim_of(job) not in _told:
+        _told.add(claim_of(job))
+        log.error(
+            "Job %d (%s) stays running, as the database refuses to take it back (%s).",
+            job.id, job.kind, class_path(type(error)),
+        )  # fmt: skip
 
 
 def _names(field: str, names: Iterable[str] | None) -> Sequence[str] | None:
