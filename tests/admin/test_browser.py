@@ -58,7 +58,9 @@ CONTRASTS = """() => {
       if (!/, 0\\)$/.test(c)) return c; } return "rgb(255, 255, 255)" };
   return [...document.querySelectorAll(
       ".sq-status, .sq-quiet, .sq-count, .sq-tile b, .sq-tile span, .sq-tone-failed,"
-      + " .sq-tone-done, .sq-page .button, .sq-steps small, .sq-card pre")]
+      + " .sq-tone-done, .sq-page .button, .sq-steps small, .sq-card pre, .sq-age, .sq-why,"
+      + " .sq-reason, .sq-legend span, .sq-ends span, .sq-table th, .sq-table td, .sq-table a,"
+      + " .sq-facts dt, .sq-facts dd, .sq-lead, .sq-crumbs li, .sq-crumbs a")]
     .filter(e => e.offsetParent !== null)
     .map(e => { const a = light(getComputedStyle(e).color), b = light(ground(e));
       return [(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), e.outerHTML.slice(0, 120)] })
