@@ -11,6 +11,14 @@ SILENCE = 15
 KEEPALIVES = {"TCP_KEEPIDLE": SILENCE // 3, "TCP_KEEPINTVL": SILENCE // 3, "TCP_KEEPCNT": 2}
 """While a statement runs the connection is silent: only these tell that the machine is there."""
 
+SERVER_LISTENS = (
+    f"SELECT set_config('tcp_keepalives_idle', '{SILENCE // 3}', false),"
+    f" set_config('tcp_keepalives_interval', '{SILENCE // 3}', false),"
+    f" set_config('tcp_keepalives_count', '{KEEPALIVES['TCP_KEEPCNT']}', false),"
+    f" set_config('tcp_user_timeout', '{SILENCE}s', false)"
+)
+"""The same for the server's end, where a session may ask for it."""
+
 
 class Advice(NamedTuple):
     """What a project would do well to change in its DATABASES."""

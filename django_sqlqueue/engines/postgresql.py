@@ -7,11 +7,14 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+from django.db import DatabaseError
+
 from ..policy import Settlement
 from .arrays import settling
 from .base import ClaimRequest
 from .instants import After, as_aware
 from .lanes import Lane
+from .link import SERVER_LISTENS
 from .listening import NOTIFY, Listening
 from .settlements import is_shared
 from .statements import CLAIMED, PAUSED, TABLE
@@ -59,6 +62,13 @@ class PostgreSQL(Listening):
 
     def is_connection_lost(self, error: BaseException) -> bool:
         return self.connection.connection is None or bool(self.connection.connection.closed)
+
+    def end_in_silence(self) -> None:
+        super().end_in_silence()
+        # Differs on PostgreSQL because a session may say how its server finds out that the client
+        # is gone; without this what it has locked stays locked for two hours. A proxy may refuse.
+        with contextlib.suppress(DatabaseError), self.connection.cursor() as cursor:
+            cursor.execute(SERVER_LISTENS)
 
     def uri_matches(self, uri: str) -> tuple[str, list[Any]]:
         # Differs on PostgreSQL because ->> makes text of numbers and arrays too; without the

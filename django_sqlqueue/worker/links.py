@@ -11,7 +11,6 @@ from django.db import connections
 from django.db.backends.signals import connection_created
 
 from ..engines import engine_for
-from ..engines.link import Link
 
 
 @contextlib.contextmanager
@@ -26,8 +25,9 @@ def that_end_in_silence() -> Iterator[None]:
 
 
 def _opened(connection: Any, **kwargs: Any) -> None:
-    # Handlers may use databases of any kind.
-    Link(connection).end_in_silence()
+    # Handlers may use databases of other kinds.
+    with contextlib.suppress(ImproperlyConfigured):
+        engine_for(connection).end_in_silence()
 
 
 @contextlib.contextmanager
