@@ -76,12 +76,17 @@ def _parsed(line: str) -> Record | None:
 
 
 class Tally:
-    """Counts the jobs that were committed so far, while the journal grows."""
+    """Counts the jobs that were committed and the runs that ended, while the journal grows."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._read = path, 0
         self._announced: dict[str, int] = {}
-        self.committed = 0
+        self.committed = self.ended = 0
+
+    @property
+    def waiting(self) -> int:
+        """About how many jobs wait to be run."""
+        return self.committed - self.ended
 
     def count(self) -> int:
         with self._path.open("rb") as lines:
@@ -96,6 +101,8 @@ class Tally:
     def _note(self, record: Record) -> None:
         if record["what"] == "intent":
             self._announced[record["txn"]] = len(record["jobs"])
+        elif record["what"] == "end":
+            self.ended += 1
         elif record["what"] == "commit":
             absent = len(record.get("absent", ()))
             self.committed += self._announced.pop(record["txn"], 0) - absent

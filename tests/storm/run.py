@@ -24,6 +24,7 @@ QUIETLY = ("--skip-checks",)
 """On MariaDB Django's own checks of models ask the server, which may be away just then."""
 PATIENCE = 6
 """How many times as long as planned a storm may last on a busy machine."""
+MOST_WAITING = 2000
 HEAD_START = 4.0
 """Seconds of the plan that may pass before jobs are made."""
 
@@ -98,9 +99,9 @@ class Storm:
         rate = options.jobs / options.seconds / share * 1.3
         seeded: Callable[[Any], int] = lambda dice: dice.randrange(2**32)  # noqa: E731
         want = self.fleet.want
-        want("producers", Crew("produce", share, options={
+        self._producers = Crew("produce", share, options={
             "seed": seeded, "rate": rate, "seconds": FOREVER, "menu": options.menu,
-        }))  # fmt: skip
+        })  # fmt: skip
         want("operators", Crew("operate", 1, options={
             "seed": seeded, "seconds": FOREVER, "every": 0.25,
         }))  # fmt: skip
@@ -126,9 +127,17 @@ class Storm:
             share = made.count() / options.jobs
             if share >= 1 and passed >= options.seconds and self.weather.is_over:
                 break
+            self._pace(made.waiting)
             self.fleet.keep()
             self.weather.pass_until(min(passed, HEAD_START + options.seconds * share))
             time.sleep(0.05)
+
+    def _pace(self, waiting: int) -> None:
+        """Let producers pause while too much waits: a backlog that only grows tests little."""
+        if waiting > MOST_WAITING:
+            self.fleet.dismiss("producers")
+        elif waiting < MOST_WAITING / 2:
+            self.fleet.crews.setdefault("producers", self._producers)
 
     def _calm(self) -> None:
         """Put all right, let nothing new come in, and wait until the workers have done all."""
