@@ -33,6 +33,7 @@ test-slow: $(VENV)/.dev  ## Run the tests that take minutes
 
 storm: $(VENV)/.dev  ## Kill workers and break databases for minutes, then look for what was lost (ARGS='--seed 7')
 	DURABLE=1 $(run) --module tests.storm $(ARGS)
+	$(run) -n0 -m slow tests/storm/test_hosts.py tests/storm/test_sqlite_load.py
 
 lint: $(VENV)/.dev  ## Check style, types and that no migration is missing
 	$(VENV)/bin/ruff check .

@@ -11,6 +11,10 @@ from tests.storm.servers import StormMariaDB, StormPostgres
 
 PORT = 3306
 PR_SET_PDEATHSIG = 1
+LISTENS = ("--tcp-keepalive-time=5", "--tcp-keepalive-interval=5", "--tcp-keepalive-probes=2")
+RETRIES = "echo 6 > /proc/sys/net/ipv4/tcp_retries2"
+"""As the README advises, so that the server finds out that a client is gone: the first while it
+waits for the client, the second while what it has sent is not answered."""
 
 
 def _die_with_parent() -> None:
@@ -53,7 +57,8 @@ class HostedMariaDB(StormMariaDB):
         if "--skip-networking" in self._command:
             self._command.remove("--skip-networking")
             self._command[:0] = ["setpriv", "--pdeathsig", "KILL"]
-            self._command += [f"--bind-address={self._host.address}", f"--port={PORT}"]
+            self._command += [f"--bind-address={self._host.address}", f"--port={PORT}", *LISTENS]
+            self._host.run("sh", "-c", RETRIES)
         with self._host.entered():
             super().start()
 

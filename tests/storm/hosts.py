@@ -50,7 +50,11 @@ class Host:
         return "nsenter", "--target", str(self.pid), "--net", "--uts"
 
     def run(self, *command: str) -> None:
-        done = subprocess.run([*self.prefix, *command], capture_output=True, text=True, check=False)
+        whole = [*self.prefix, *command]
+        try:
+            done = subprocess.run(whole, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise NoHosts(str(error)) from error
         if done.returncode:
             raise NoHosts(f"{' '.join(command)}: {done.stderr.strip()}")
 

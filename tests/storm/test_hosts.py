@@ -82,6 +82,15 @@ class Machines:
             for token, *first, result, last in found
         }
 
+    def sessions_from(self, number: int) -> int:
+        """Return how many sessions the server believes to have from a machine."""
+        address = self.network.workers[number].address
+        sql = f"SELECT count(*) FROM pg_stat_activity WHERE client_addr = '{address}'"
+        if connection.vendor == "mysql":
+            list_of_all = "information_schema.processlist"
+            sql = f"SELECT count(*) FROM {list_of_all} WHERE host LIKE '{address}:%'"
+        return int(self.server.query(sql)[0][0])
+
     def are_done(self, number: int) -> bool:
         return self.server.stats() == {"done": number}
 
@@ -124,16 +133,18 @@ def seconds_until(answer: Callable[[], Any], timeout: float) -> float:
 
 @pytest.mark.slow
 def test_a_machine_that_is_cut_off_loses_its_jobs_once_and_serves_again(machines):
-    workers = [machines.start(number) for number in range(4)]
-    slow = [f"slow {number}" for number in range(8)]
-    for token in slow:
-        machines.enqueue("storm.slow", token, seconds=2 * LEASE)
-    wait_until(lambda: all(map(machines.begun, slow)), 30, 0.1)
-    lost = [token for token in slow if machines.begun(token) == workers[:1]]
-    assert lost, "the machine runs some of them"
-
+    workers = [machines.start(0)]
+    lost = ["lost", "lost effect"]
+    machines.enqueue("storm.slow", lost[0], seconds=2 * LEASE)
+    machines.enqueue("storm.atomic", lost[1], seconds=2 * LEASE)
+    wait_until(lambda: all(map(machines.begun, lost)), 30, 0.1)
     machines.network.cut(machines.network.workers[0])
     cut_at = time.monotonic()
+
+    workers += [machines.start(number) for number in range(1, 4)]
+    slow = [*lost, *(f"slow {number}" for number in range(6))]
+    for number, token in enumerate(slow[2:]):
+        machines.enqueue("storm.atomic" if number % 2 else "storm.slow", token, seconds=1)
     quick = [f"quick {number}" for number in range(40)]
     for token in quick:
         machines.enqueue("storm.quick", token)
@@ -148,6 +159,7 @@ def test_a_machine_that_is_cut_off_loses_its_jobs_once_and_serves_again(machines
 
     # Longer than all its connections live, and all attempts to open others.
     time.sleep(max(0.0, cut_at + 2 * SILENCE - time.monotonic()))
+    assert machines.sessions_from(0) == 0, "the server has ended what they had begun"
     stop(*workers[1:], within=GRACE + LAST_WORDS + 5)
     machines.enqueue("storm.quick", "afterwards")
     machines.network.mend(machines.network.workers[0])
@@ -157,6 +169,8 @@ def test_a_machine_that_is_cut_off_loses_its_jobs_once_and_serves_again(machines
     wait_until(lambda: machines.are_done(49), 20, 0.1)
     after = machines.rows()
     assert {token: after[token] for token in settled} == settled, "late results change nothing"
+    effects = machines.server.query("SELECT token, count(*) FROM storm_entry GROUP BY token")
+    assert dict(effects) == dict.fromkeys(["lost effect", "slow 1", "slow 3", "slow 5"], 1)
     stop(workers[0], within=GRACE + LAST_WORDS + 5)
 
 
