@@ -36,3 +36,8 @@ def options(job):
 @handler("testapp.clock")
 def clock(job):
     return time.time()
+
+
+@handler("testapp.wait")
+def wait(job):
+    time.sleep(job.payload["seconds"])
