@@ -6,18 +6,19 @@ import os
 import socket
 from typing import Any, ClassVar, NamedTuple
 
-SILENCE = 15
-"""Seconds after which a server whose machine does not answer any more counts as gone."""
+SILENCE = 30
+"""Seconds after which a server whose machine does not answer any more counts as gone; also how
+long a handler may leave half of a long result unread, for which the kernel has the same limit."""
 KEEPALIVES = {"TCP_KEEPIDLE": SILENCE // 3, "TCP_KEEPINTVL": SILENCE // 3, "TCP_KEEPCNT": 2}
 """While a statement runs the connection is silent: only these tell that the machine is there."""
-
 SERVER_LISTENS = (
-    f"SELECT set_config('tcp_keepalives_idle', '{SILENCE // 3}', false),"
+    f"SELECT set_config('tcp_user_timeout', '{SILENCE}s', false),"
+    f" set_config('tcp_keepalives_idle', '{SILENCE // 3}', false),"
     f" set_config('tcp_keepalives_interval', '{SILENCE // 3}', false),"
-    f" set_config('tcp_keepalives_count', '{KEEPALIVES['TCP_KEEPCNT']}', false),"
-    f" set_config('tcp_user_timeout', '{SILENCE}s', false)"
+    f" set_config('tcp_keepalives_count', '{KEEPALIVES['TCP_KEEPCNT']}', false)"
+    " WHERE current_setting('tcp_user_timeout') = '0'"
 )
-"""The same for the server's end, where a session may ask for it."""
+"""The same for the server's end, where a session may ask for it and nobody has set it there."""
 
 
 class Advice(NamedTuple):
