@@ -50,6 +50,7 @@ class Storm:
     def __init__(self, options: Options, server: StormServer, folder: Path) -> None:
         self.options, self.server = options, server
         self.path = folder / "journal.jsonl"
+        self._most_waiting = min(MOST_WAITING, options.jobs // 4)
         journal.keep_in(self.path)
         self.environ = {
             **server.environ(),
@@ -119,12 +120,12 @@ class Storm:
     def _rage(self) -> None:
         """Let it storm until all that was planned has happened and so many jobs were made.
 
-        The plan goes on as jobs are made: a busy machine has as many faults for each job.
+        The plan goes on as jobs are made and run: a busy machine has as many faults for each.
         """
         options, made = self.options, journal.Tally(self.path)
         began = time.monotonic()
         while (passed := time.monotonic() - began) < options.seconds * PATIENCE:
-            share = made.count() / options.jobs
+            share = min(made.count(), made.ended + self._most_waiting) / options.jobs
             if share >= 1 and passed >= options.seconds and self.weather.is_over:
                 break
             self._pace(made.waiting)
@@ -134,9 +135,9 @@ class Storm:
 
     def _pace(self, waiting: int) -> None:
         """Let producers pause while too much waits: a backlog that only grows tests little."""
-        if waiting > MOST_WAITING:
+        if waiting > self._most_waiting:
             self.fleet.dismiss("producers")
-        elif waiting < MOST_WAITING / 2:
+        elif waiting < self._most_waiting / 2:
             self.fleet.crews.setdefault("producers", self._producers)
 
     def _calm(self) -> None:
