@@ -58,13 +58,16 @@ def main() -> None:
     django.setup()
     # Nobody waits for the children: the kernel buries them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    for line in sys.stdin:
-        wanted = json.loads(line)
-        pid = os.fork()
-        if not pid:
-            _be_child(wanted["role"], wanted["arguments"], wanted["options"])
-        print(pid, flush=True)
-    os.killpg(0, signal.SIGKILL)
+    try:
+        for line in sys.stdin:
+            wanted = json.loads(line)
+            pid = os.fork()
+            if not pid:
+                _be_child(wanted["role"], wanted["arguments"], wanted["options"])
+            print(pid, flush=True)
+    finally:
+        # Also where nobody is there any more to hear an answer.
+        os.killpg(0, signal.SIGKILL)
 
 
 def _be_child(role: str, arguments: list[str], options: dict[str, Any]) -> None:
