@@ -50,6 +50,11 @@ class PinnedQuerySet(models.QuerySet):
     def engine(self) -> Engine:
         return engine_for(connections[self.db])
 
+    def wake_workers(self) -> None:
+        """Wake idle workers when the present transaction commits, once for all its jobs."""
+        if settings.NOTIFY:
+            self.engine.notify_at_commit()
+
     def live_by_key(self) -> Any:
         """Return the live jobs; filter them by kind and live_key, which an index holds."""
         column = f"{self.model._meta.db_table}.{self.engine.live_key_column}"

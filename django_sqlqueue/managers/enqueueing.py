@@ -124,11 +124,6 @@ class Enqueueing(PinnedQuerySet):
             self.wake_workers()
         return inserted
 
-    def wake_workers(self) -> None:
-        """Wake idle workers when the present transaction commits, once for all its jobs."""
-        if settings.NOTIFY:
-            self.engine.notify_at_commit()
-
 
 def _check_size(engine: Engine, rows: list[tuple[Any, ...]]) -> None:
     for row in rows:

@@ -160,7 +160,7 @@ class Operating(PinnedQuerySet):
             return 0
 
     def _make_ready(self, ids: Sequence[int], run_at: Any) -> int:
-        return self._table.filter(pk__in=ids, status__in=SETTLED).update(
+        moved = self._table.filter(pk__in=ids, status__in=SETTLED).update(
             status=READY,
             attempts=0,
             run_at=run_at,
@@ -172,6 +172,9 @@ class Operating(PinnedQuerySet):
             finished_at=None,
             updated_at=ServerClock(),
         )
+        if moved:
+            self.wake_workers()
+        return moved
 
     def _delete_found(self, doomed: Any) -> int:
         """Delete jobs that no index finds, all or none.

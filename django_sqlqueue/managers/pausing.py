@@ -26,7 +26,10 @@ class PausedQueueQuerySet(PinnedQuerySet):
 
     def resume(self, queue: str) -> bool:
         """Let this queue be served again; False where it was not paused."""
-        return self.filter(name=check_text("queue", queue)).delete()[0] > 0
+        resumed = self.filter(name=check_text("queue", queue)).delete()[0] > 0
+        if resumed:
+            self.wake_workers()
+        return resumed
 
     def paused(self) -> set[str]:
         """Return the names of the paused queues."""

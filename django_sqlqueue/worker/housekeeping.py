@@ -72,9 +72,7 @@ class Housekeeping(threading.Thread):
                 self._due[chore] = time.monotonic() + every * (0.9 + random.random() / 5)
 
     def _sweep(self) -> float:
-        reclaimed = self._table().reclaim_expired()
-        if reclaimed:
-            log.warning("Took back %d jobs whose leases were over.", reclaimed)
+        if sweep(self._table()):
             self._bell.ring()
         return SWEEP
 
@@ -96,6 +94,14 @@ class Housekeeping(threading.Thread):
             log.info("Deleted %d settled jobs past their retention.", self._deleted)
             self._deleted = 0
         return RETENTION_EVERY
+
+
+def sweep(table: Any) -> int:
+    """Take back what has a lease that is over; return how many jobs."""
+    reclaimed: int = table.reclaim_expired()
+    if reclaimed:
+        log.warning("Took back %d jobs whose leases were over.", reclaimed)
+    return reclaimed
 
 
 def take_back_from_the_dead(table: Any) -> int:

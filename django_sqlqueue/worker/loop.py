@@ -20,7 +20,7 @@ from .attempts import Attempts
 from .bell import Bell
 from .coroutines import Coroutines
 from .holdings import Holdings
-from .housekeeping import Health, Housekeeping, take_back_from_the_dead
+from .housekeeping import Health, Housekeeping, sweep, take_back_from_the_dead
 from .identity import Identity
 from .kinds import ServedKinds
 from .links import that_end_in_silence
@@ -226,6 +226,8 @@ class Runner:
                 self.kinds.look()
                 self.presence.announce()
                 take_back_from_the_dead(self.table())
+                # Before the first pass, so that a worker which only drains finds it due.
+                sweep(self.table())
                 schedules.sync(self.alias)
                 break
             except (OperationalError, InterfaceError) as error:

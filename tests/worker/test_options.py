@@ -98,6 +98,13 @@ class ServingTests(RunnerTestCase):
         self.run_jobs("--drain")
         self.assertEqual((len(self.ran), self.count("done")), (20, 40))
 
+    def test_drain_runs_what_a_lost_worker_held_once_its_lease_is_over(self):
+        self.enqueue("t.one")
+        Job.objects.claim("another machine's", lease=0.01)
+        time.sleep(0.05)
+        self.run_jobs("--drain")
+        self.assertEqual((len(self.ran), self.statuses()), (1, ["done"]))
+
     def test_drain_does_not_wait_for_retries_deferred_jobs_and_other_workers(self):
         def again(job):
             raise Retry(3600)

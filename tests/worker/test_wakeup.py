@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from django_sqlqueue.models import Job
+from django_sqlqueue.models import Job, PausedQueue
 from tests.processes import Process, wait_until
 from tests.worker.faulty import FaultTestCase, query
 
@@ -41,6 +41,24 @@ class WakeUpTests(FaultTestCase):
             time.sleep(0.05)
         # The middle one: the machine of a test may be busy with others.
         self.assertLess(sorted(delays)[5], 0.5)
+        self.end(worker)
+
+    def test_what_people_make_due_starts_at_once_too(self):
+        if connection.vendor == "mysql":
+            self.skipTest("MariaDB cannot tell: new work is seen within one poll")
+        worker = self.start("--poll", "60")
+        self.settle_down()
+        job = Job.objects.latest("pk")
+        for requeue in (job.requeue, Job.objects.filter(pk=job.pk).requeue):
+            self.assertTrue(requeue())
+            self.wait_for("done", job)
+        PausedQueue.objects.pause("default")
+        held = self.enqueue("faults.noop")
+        time.sleep(1)
+        held.refresh_from_db()
+        self.assertEqual(held.status, "ready")
+        PausedQueue.objects.resume("default")
+        self.wait_for("done", held)
         self.end(worker)
 
     def test_without_a_wake_up_new_work_is_seen_within_one_poll(self):
