@@ -88,7 +88,8 @@ class LiveKeyTests(TestCase):
             Job.objects.filter(status="done").update(status="ready", finished_at=None)
 
     def test_no_system_check_warns_of_a_rule_left_out(self):
-        self.assertEqual(checks.run_checks(databases=["default"]), [])
+        found = checks.run_checks(databases=["default"])
+        self.assertEqual([each for each in found if not each.is_silenced()], [])
 
 
 class ByteExactTests(TestCase):

@@ -25,7 +25,8 @@ class ReadmeTests(TestCase):
         with override_settings(SQLQUEUE=said["SQLQUEUE"]):
             schedules.sync()
             problems = checks.run_checks(tags=["sqlqueue"])
-        self.assertEqual([problem.id for problem in problems], ["sqlqueue.W001"])
+        told = [problem.id for problem in problems if not problem.is_silenced()]
+        self.assertEqual(told, ["sqlqueue.W001"])
         self.assertEqual(
             sorted(Job.objects.values_list("name", "kind", "declared")),
             [
