@@ -145,7 +145,9 @@ def _close_if_idle_and_dead(connection: Any) -> None:
     if opened is not connection._sqlqueue_seen:
         # A new one lives, and nothing may be asked before Django has set it up.
         connection._sqlqueue_seen = opened
-    elif now - connection._sqlqueue_used_at > IDLE and not connection.in_atomic_block:
+    elif now - connection._sqlqueue_used_at > IDLE and connection.autocommit:
+        # Not at the end of a transaction that took long: Django asks once more before it turns
+        # autocommit on again, and a question then would begin a transaction that nobody ends.
         connection.health_check_enabled = True
         connection.health_check_done = False
     connection._sqlqueue_used_at = now

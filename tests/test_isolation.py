@@ -4,6 +4,7 @@ import contextvars
 import threading
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.test import TestCase, TransactionTestCase, override_settings
@@ -151,6 +152,22 @@ class ConnectionTests(HandlingMixin, TransactionTestCase):
         thread.start()
         thread.join()
         self.assertTrue(Effect.objects.filter(name="first").exists())
+
+    def test_a_checked_connection_is_in_autocommit_again_after_a_long_transaction(self):
+        def write() -> bool:
+            check_before_use()
+            # Every use comes after a long while.
+            with mock.patch("django_sqlqueue.isolation.IDLE", -1.0):
+                for name in ("first", "second"):
+                    with transaction.atomic():
+                        note(name)
+            try:
+                return connection.get_autocommit()
+            finally:
+                connection.close()
+
+        self.assertTrue(in_a_thread(write))
+        self.assertEqual(Effect.objects.count(), 2)
 
 
 class WithinATransactionTests(HandlingMixin, TestCase):
