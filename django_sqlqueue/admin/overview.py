@@ -130,17 +130,19 @@ class Chart:
     svg: SafeString
     starts: str
     ends: str
+    links: dict[str, str]
 
 
 def _last_hour(now: datetime) -> Chart:
-    return _chart(_("Last hour"), now, timedelta(minutes=2), 30)
+    return _chart(_("Last hour"), "hour", now, timedelta(minutes=2), 30)
 
 
 def _last_day(now: datetime) -> Chart:
-    return _chart(_("Last 24 hours"), now, timedelta(hours=1), 24)
+    return _chart(_("Last 24 hours"), "day", now, timedelta(hours=1), 24)
 
 
-def _chart(title: str, now: datetime, step: timedelta, steps: int) -> Chart:
+def _chart(title: str, ended: str, now: datetime, step: timedelta, steps: int) -> Chart:
+    """Return the chart of a span that the list's filter EndedFilter calls `ended`."""
     edges = [now - step * (steps - place) for place in range(steps + 1)]
     edges[-1] += timedelta(seconds=5)
     done = Job.objects.settled_between(DONE, edges)
@@ -159,6 +161,7 @@ def _chart(title: str, now: datetime, step: timedelta, steps: int) -> Chart:
         charts.bars(title, _("%(done)s done, %(failed)s failed") % values, found),
         _clock(edges[0]),
         _clock(now),
+        {status: list_url(status=status, ended=ended) for status in (DONE, FAILED)},
     )
 
 

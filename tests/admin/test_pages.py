@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from django_sqlqueue.models import Attempt, Job, PausedQueue, Worker
 
@@ -65,6 +66,21 @@ class Overview(AdminTestCase):
         running().complete()
         for chart in self.context()["charts"]:
             self.assertEqual((chart.done, chart.failed), ("1", "1"))
+
+    def test_the_charts_lead_to_the_jobs_that_they_count(self):
+        bad, good = failed(), running()
+        good.complete()
+        old = failed()
+        Job.objects.filter(pk=old.pk).update(finished_at=timezone.now() - timedelta(hours=2))
+        hour, day = self.context()["charts"]
+        for url, jobs in (
+            (hour.links["done"], [good]),
+            (hour.links["failed"], [bad]),
+            (day.links["failed"], [bad, old]),
+        ):
+            self.assertContains(self.client.get(OVERVIEW), url.replace("&", "&amp;"))
+            found = self.client.get(url).context["cl"].result_list
+            self.assertEqual([job.pk for job in found], [job.pk for job in jobs])
 
     def test_a_queue_is_paused_and_resumed(self):
         self.assertRedirects(self.client.post(PAUSE, {"queue": "mail"}), OVERVIEW)
