@@ -53,7 +53,7 @@ ACTS = {
 }
 """name: (label, verb, what is told, what is logged)"""
 LOOKED_AT = (
-    "name", "kind", "rhythm", "state", "next_due", "outcome", "queue", "priority", "row",
+    "name", "kind_of", "rhythm", "state", "next_due", "outcome", "queue_of", "priority_of", "row",
 )  # fmt: skip
 
 
@@ -73,7 +73,7 @@ class ScheduleChangeList(JobChangeList):
 @admin.register(Schedule)
 class ScheduleAdmin(GuardedAdmin):
     form = ScheduleForm
-    list_display = ("name", "kind", "rhythm", "state", "next_due", "outcome", "row")
+    list_display = ("name", "kind_of", "rhythm", "state", "next_due", "outcome", "row")
     list_per_page = 100
     search_fields = ("name", "kind")
     sortable_by = ()
@@ -158,7 +158,19 @@ class ScheduleAdmin(GuardedAdmin):
             return {}
         return {name: (_action(name), name, ACTS[name][0]) for name in ACTS}
 
-    # Columns
+    # Columns; those of the model itself have no title in the user's language
+
+    @admin.display(description=gettext_lazy("kind"))
+    def kind_of(self, job: Job) -> str:
+        return job.kind
+
+    @admin.display(description=gettext_lazy("queue"))
+    def queue_of(self, job: Job) -> str:
+        return job.queue
+
+    @admin.display(description=gettext_lazy("priority"))
+    def priority_of(self, job: Job) -> int:
+        return job.priority
 
     @admin.display(description=gettext_lazy("rhythm"))
     def rhythm(self, job: Job) -> str:
@@ -209,13 +221,13 @@ def _action(name: str) -> Any:
             raise PermissionDenied
         _label, verb, told, logged = ACTS[name]
         rows = list(queryset.only("pk", "name")[:MOST])
-        moved = verb(Job.objects.filter(pk__in=[row.pk for row in rows]))
-        level = messages.SUCCESS if moved == len(rows) else messages.WARNING
-        text = str(told % moved)
-        if moved < len(rows):
-            text += " " + _("%d skipped: their state does not allow it.") % (len(rows) - moved)
-        admin.message_user(request, text, level)
-        if moved:
-            log.record(request, rows, str(logged))
+        # One by one, so that the log names those that moved and no other.
+        moved = [row for row in rows if verb(Job.objects.filter(pk=row.pk))]
+        skipped = len(rows) - len(moved)
+        text = str(told % len(moved))
+        if skipped:
+            text += " " + _("%d skipped: their state does not allow it.") % skipped
+        admin.message_user(request, text, messages.WARNING if skipped else messages.SUCCESS)
+        log.record(request, moved, str(logged))
 
     return act

@@ -101,6 +101,14 @@ class Schedules(AdminTestCase):
         response = self.act("pause", [job], SCHEDULES)
         self.assertIn("1 skipped", self.messages(response)[0])
 
+    def test_the_log_names_those_that_moved(self):
+        running = Job.objects.schedule("running", "testapp.noop", every=60)
+        Job.objects.claim_next("host:1")
+        waiting = Job.objects.schedule("waiting", "testapp.noop", every=60)
+        self.act("pause", [running, waiting], SCHEDULES)
+        logged = LogEntry.objects.values_list("object_id", "change_message")
+        self.assertEqual(list(logged), [(str(waiting.pk), "Paused.")])
+
     def test_a_viewer_looks_but_does_not_touch(self):
         job = Job.objects.schedule("nightly", "testapp.noop", every=60)
         self.as_user_with("view_schedule")
