@@ -25,27 +25,35 @@ FIELD_OF = {"run_at": "first", "deadline": "lifetime"}
 
 
 class ScheduleForm(forms.ModelForm):
-    name = forms.CharField(max_length=200, widget=AdminTextInputWidget)
+    name = forms.CharField(label=_("Name"), max_length=200, widget=AdminTextInputWidget)
     kind = forms.CharField(
+        label=_("Kind"),
         max_length=200,
         widget=AdminTextInputWidget,
         help_text=_("The string that chooses the handler."),
     )
-    payload = PayloadField(help_text=_("JSON; empty is an empty object."), rows=6)
-    every = EveryField(required=False, help_text=_("The time between two due times."))
+    payload = PayloadField(
+        label=_("Payload"), help_text=_("JSON; empty is an empty object."), rows=6
+    )
+    every = EveryField(
+        required=False, label=_("Every"), help_text=_("The time between two due times.")
+    )
     cron = forms.CharField(
+        label=_("Cron"),
         required=False,
         max_length=200,
         widget=AdminTextInputWidget,
         help_text=_("Five fields: minute, hour, day, month, weekday."),
     )
     timezone = forms.CharField(
+        label=_("Time zone"),
         required=False,
         max_length=100,
         widget=AdminTextInputWidget,
         help_text=_("The clock that a cron expression follows; empty is the project's."),
     )
     missed = forms.ChoiceField(
+        label=_("Missed"),
         choices=[(name, MISSED_WORDS[name]) for name in MISSED],
         help_text=_("What is done for occurrences that were missed."),
     )
@@ -55,10 +63,16 @@ class ScheduleForm(forms.ModelForm):
         label=_("First due"),
         help_text=_("Empty: at once, or at the next match of a cron expression."),
     )
-    queue = forms.CharField(required=False, max_length=100, widget=AdminTextInputWidget)
-    priority = forms.IntegerField(required=False, min_value=-100, max_value=100)
-    max_attempts = forms.IntegerField(required=False, min_value=1)
-    ref = forms.CharField(required=False, max_length=255, widget=AdminTextInputWidget)
+    queue = forms.CharField(
+        required=False, label=_("Queue"), max_length=100, widget=AdminTextInputWidget
+    )
+    priority = forms.IntegerField(
+        required=False, label=_("Priority"), min_value=-100, max_value=100
+    )
+    max_attempts = forms.IntegerField(required=False, label=_("Max attempts"), min_value=1)
+    ref = forms.CharField(
+        required=False, label=_("Ref"), max_length=255, widget=AdminTextInputWidget
+    )
     lifetime = EveryField(
         required=False,
         label=_("Deadline"),

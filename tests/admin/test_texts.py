@@ -6,13 +6,15 @@ import re
 from pathlib import Path
 
 from django.test import SimpleTestCase, override_settings
+from django.urls import reverse
 from django.utils import translation
 from django.utils.translation.template import templatize
 
 from django_sqlqueue.explanation import explain
-from django_sqlqueue.models import Job
+from django_sqlqueue.models import Job, PausedQueue
 
-from .base import JOBS, OVERVIEW, AdminTestCase, failed, job_url
+from .base import JOBS, OVERVIEW, SCHEDULES, AdminTestCase, failed, job_url
+from .test_schedules import ADD
 
 PACKAGE = Path(explain.__code__.co_filename).parent
 GERMAN = PACKAGE / "locale" / "de" / "LC_MESSAGES"
@@ -75,6 +77,21 @@ class German(AdminTestCase):
             JOBS: ("Aufträge", "gescheitert", "1 von 1"),
             OVERVIEW: ("Warum Aufträge scheiterten", "längste Wartezeit"),
             job_url(job): ("Er ist endgültig gescheitert", "Wiederholen", "Was geschah"),
+        }
+        for url, texts in expected.items():
+            page = self.client.get(url)
+            for text in texts:
+                self.assertContains(page, text)
+
+    def test_forms_and_columns_have_german_titles(self):
+        job = Job.objects.schedule("nightly", "testapp.noop", every=60)
+        PausedQueue.objects.pause("mail")
+        labels = (">Art:<", ">Alle:<", ">Zeitzone:<", ">Warteschlange:<", ">Priorität:<")
+        expected = {
+            ADD: labels,
+            reverse("admin:django_sqlqueue_schedule_change", args=[job.pk]): labels,
+            SCHEDULES: (">Art<", ">Letzter Ausgang<"),
+            reverse("admin:django_sqlqueue_pausedqueue_changelist"): (">Angehalten seit<",),
         }
         for url, texts in expected.items():
             page = self.client.get(url)
