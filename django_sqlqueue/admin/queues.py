@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponseNotAllowed, HttpResponseRedirec
 from django.urls import path, reverse
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from ..exceptions import InvalidJob
 from ..models import Job, PausedQueue
@@ -28,7 +29,7 @@ class PausedQueueForm(forms.ModelForm):
 @admin.register(PausedQueue)
 class PausedQueueAdmin(GuardedAdmin):
     form = PausedQueueForm
-    list_display = ("name", "paused_at")
+    list_display = ("name", "since")
     ordering = ("name",)
     show_full_result_count = False
 
@@ -45,6 +46,14 @@ class PausedQueueAdmin(GuardedAdmin):
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         PausedQueue.objects.resume(obj.name)
+
+    def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
+        for paused in queryset:
+            PausedQueue.objects.resume(paused.name)
+
+    @admin.display(description=gettext_lazy("paused since"))
+    def since(self, paused: PausedQueue) -> Any:
+        return paused.paused_at
 
     # The buttons of the overview
 

@@ -1,12 +1,14 @@
 """What the pages show: the overview, a job, workers, hostile and redacted values."""
 
 from datetime import timedelta
+from unittest import skipUnless
 from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 from django.utils import timezone
 
 from django_sqlqueue.models import Attempt, Job, PausedQueue, Worker
@@ -24,6 +26,7 @@ from .base import (
 )
 from .test_rights import PAUSE, RESUME
 
+PAUSED = reverse("admin:django_sqlqueue_pausedqueue_changelist")
 EVIL = "<script>alert(1)</script>'\"&%s{{x}}"
 
 
@@ -89,6 +92,15 @@ class Overview(AdminTestCase):
         self.client.post(RESUME, {"queue": "mail"})
         self.assertEqual(PausedQueue.objects.paused(), set())
         self.assertEqual(self.client.post(PAUSE, {"queue": ""}).status_code, 302)
+
+    @skipUnless(connection.vendor == "postgresql", "elsewhere nobody is told at the commit")
+    def test_workers_are_woken_for_each_queue_that_is_resumed(self):
+        for queue in ("mail", "slow"):
+            PausedQueue.objects.pause(queue)
+        paused = PausedQueue.objects.all()
+        with self.captureOnCommitCallbacks() as callbacks:
+            self.act("delete_selected", paused, PAUSED, post="yes")
+        self.assertEqual((PausedQueue.objects.paused(), bool(callbacks)), (set(), True))
 
     def test_the_number_of_queries_does_not_depend_on_the_rows(self):
         failed()
