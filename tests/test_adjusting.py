@@ -132,6 +132,12 @@ class PausedSchedules(TestCase):
         Job.objects.schedule("hourly", "testapp.noop", every=HOUR, priority=3)
         self.assertEqual(Job.objects.claim("runner"), [])
 
+    def test_running_it_now_does_not_resume_it(self):
+        self.rows.pause_schedules()
+        self.assertEqual(self.rows.run_now(), 0)
+        self.assertEqual(Job.objects.claim("runner"), [])
+        self.assertEqual(self.rows.resume_schedules(), 1)
+
     def test_plain_and_running_jobs_are_not_paused(self):
         Job.objects.claim_next("runner")
         enqueue()

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from ..engines.instants import as_aware
 from ..explanation import explain
 from ..fields import DamagedJSON
-from ..lifecycle import LIVE, RUNNING, SETTLED
+from ..lifecycle import LIVE, READY, RUNNING, SETTLED
 from ..models import Attempt, Job
 from ..runner_names import in_short
 from . import log, shown
@@ -87,7 +87,8 @@ def _fits(name: str, job: Job, now: datetime) -> bool:
     if name == "cancel":
         return job.status in LIVE and job.cancel_requested_at is None
     if name == "run_now":
-        return job.status not in (*SETTLED, RUNNING) and as_aware(job.run_at) > now
+        waits = job.status == READY and as_aware(job.run_at) > now
+        return waits and not shown.is_paused(job)
     return job.status != RUNNING
 
 

@@ -13,6 +13,7 @@ from django.utils.translation import ngettext_lazy
 
 from ..fields import ServerClock
 from ..lifecycle import LIVE, READY, RUNNING, SETTLED
+from ..managers.adjusting import PAUSED
 from ..models import Job
 
 
@@ -147,7 +148,7 @@ OPERATIONS = {
             name="run_now",
             label=_("Run now"),
             right="operate",
-            fits=Q(status=READY, run_at__gt=ServerClock()),
+            fits=Q(status=READY, run_at__gt=ServerClock()) & ~PAUSED,
             act=lambda jobs, value: jobs.run_now(),
             moved=ngettext_lazy("%(count)d job is due now", "%(count)d jobs are due now", "count"),
             unfit=ngettext_lazy(

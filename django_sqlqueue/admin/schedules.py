@@ -13,9 +13,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
-from ..engines.instants import as_aware
 from ..lifecycle import READY, RUNNING, SETTLED
-from ..managers.adjusting import PAUSED_UNTIL
 from ..models import Attempt, Job, Schedule
 from ..rhythm_words import words
 from . import log, shown
@@ -178,13 +176,13 @@ class ScheduleAdmin(GuardedAdmin):
 
     @admin.display(description=gettext_lazy("state"))
     def state(self, job: Job) -> SafeString:
-        if _is_paused(job):
+        if job.status == READY and shown.is_paused(job):
             return format_html('<span class="sq-status sq-paused">{}</span>', _("paused"))
         return shown.status(job)
 
     @admin.display(description=gettext_lazy("next due"))
     def next_due(self, job: Job) -> Any:
-        if job.status in SETTLED or _is_paused(job):
+        if job.status in SETTLED or shown.is_paused(job):
             return "–"
         if job.status == RUNNING:
             return _("running now")
@@ -209,10 +207,6 @@ class ScheduleAdmin(GuardedAdmin):
     def row(self, job: Job) -> SafeString:
         url = reverse("admin:django_sqlqueue_job_change", args=[job.pk])
         return format_html('<a href="{}">#{}</a>', url, job.pk)
-
-
-def _is_paused(job: Job) -> bool:
-    return job.status == READY and as_aware(job.run_at) >= PAUSED_UNTIL
 
 
 def _action(name: str) -> Any:

@@ -75,9 +75,12 @@ def moment(value: datetime | None, now: datetime) -> SafeString | str:
 
 def due(job: Job, now: datetime) -> SafeString | str:
     """Return when the job is due; a paused schedule is due at no time."""
-    if job.name is not None and as_aware(job.run_at) >= PAUSED_UNTIL:
-        return _("paused")
-    return moment(job.run_at, now)
+    return _("paused") if is_paused(job) else moment(job.run_at, now)
+
+
+def is_paused(job: Job) -> bool:
+    """Say whether a job is a schedule that waits to be resumed, or ended while it did."""
+    return job.name is not None and as_aware(job.run_at) >= PAUSED_UNTIL
 
 
 def breakable(text: str) -> SafeString:

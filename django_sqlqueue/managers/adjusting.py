@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 PAUSED_UNTIL = LATEST
 """The run_at of a paused schedule; its due_at keeps the place in its rhythm."""
+PAUSED = Q(name__isnull=False, run_at__gte=PAUSED_UNTIL)
 
 
 class Adjusting(Enqueueing, Operating):  # type: ignore[override]
@@ -28,9 +29,10 @@ class Adjusting(Enqueueing, Operating):  # type: ignore[override]
         """Let ready jobs that wait for their time be due at once; return how many.
 
         A schedule runs one extra time: its next planned due time stays. Running and settled jobs
-        are left alone, and so are those that are due already.
+        are left alone, and so are those that are due already, and paused schedules: the end of
+        the extra run would resume them.
         """
-        moved = sum(self._run_now(ids) for ids in self._id_batches(Q(status=READY)))
+        moved = sum(self._run_now(ids) for ids in self._id_batches(Q(status=READY) & ~PAUSED))
         if moved:
             self.wake_workers()
         return moved
@@ -118,7 +120,7 @@ class Adjusting(Enqueueing, Operating):  # type: ignore[override]
         return self.engine.retrying(lambda: self._delete(idle))
 
     def _run_now(self, ids: Sequence[int]) -> int:
-        waiting = self._table.filter(pk__in=ids, status=READY, run_at__gt=ServerClock())
+        waiting = self._table.filter(~PAUSED, pk__in=ids, status=READY, run_at__gt=ServerClock())
         schedules = list(waiting.filter(name__isnull=False).defer("payload", "result"))
         moved = waiting.filter(name__isnull=True).update(
             run_at=ServerClock(), updated_at=ServerClock()

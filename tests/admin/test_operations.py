@@ -66,6 +66,17 @@ class Selections(AdminTestCase):
             ["1 job is due now; 1 skipped: it is not waiting for its time."],
         )
 
+    def test_a_paused_schedule_stays_paused(self):
+        job = Job.objects.schedule("nightly", "testapp.noop", every=60)
+        Job.objects.filter(pk=job.pk).pause_schedules()
+        response = self.act("run_now", [job])
+        self.assertEqual(
+            self.messages(response),
+            ["0 jobs are due now; 1 skipped: it is not waiting for its time."],
+        )
+        buttons = self.client.get(job_url(job)).context["buttons"]
+        self.assertEqual([button.name for button in buttons], ["cancel", "remove"])
+
     def test_the_priority_is_asked_for_and_changed(self):
         job = Job.objects.enqueue("testapp.noop")
         asked = self.act("set_priority", [job])
