@@ -85,6 +85,16 @@ class Overview(AdminTestCase):
             found = self.client.get(url).context["cl"].result_list
             self.assertEqual([job.pk for job in found], [job.pk for job in jobs])
 
+    def test_the_longest_waits_lead_to_the_jobs_that_wait(self):
+        Job.objects.enqueue(
+            "testapp.noop", queue="mail", run_at=timezone.now() - timedelta(hours=2)
+        )
+        page = self.client.get(OVERVIEW)
+        tile = f'<a class="sq-tile" href="{JOBS}?status=ready">'
+        self.assertContains(page, f"{tile}<b>2 h 0 min</b><span>longest wait</span></a>", html=True)
+        line = f'<a href="{JOBS}?queue=mail&amp;status=ready">2 h 0 min</a>'
+        self.assertContains(page, line, html=True)
+
     def test_a_queue_is_paused_and_resumed(self):
         self.assertRedirects(self.client.post(PAUSE, {"queue": "mail"}), OVERVIEW)
         self.assertEqual(PausedQueue.objects.paused(), {"mail"})
