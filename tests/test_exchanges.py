@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
-from unittest import skipUnless
+from unittest import mock, skipUnless
 
 from django.db import OperationalError, connection, connections, transaction
 from django.db.models.signals import post_init
@@ -11,6 +11,8 @@ from django.test import TestCase, TransactionTestCase
 from django.test.utils import override_settings
 
 from django_sqlqueue import NewJob
+from django_sqlqueue.engines import engine_for
+from django_sqlqueue.engines import listening as listening_module
 from django_sqlqueue.models import Job
 
 KIND = "shop.send_receipt"
@@ -91,6 +93,25 @@ class NotificationTests(TransactionTestCase):
             self.assertEqual(Job.objects.count(), 1)
             self.assertEqual(self.heard(session), 1)
 
+    def test_a_job_is_inserted_once_and_told_where_only_its_wake_up_fails(self):
+        before = Job.objects.enqueue(KIND)
+        with wake_up_failing("55P03"), self.assertLogs("django_sqlqueue", "WARNING"):
+            job = Job.objects.enqueue(KIND, {"n": 1})
+        self.assertEqual(job, Job.objects.exclude(pk=before.pk).get())
+        self.assertEqual((job.payload, job.attempts), ({"n": 1}, 0))
+        self.assertTrue(connection.get_autocommit())
+
+    def test_behind_a_pooler_a_failed_wake_up_raises_and_is_not_taken_for_a_conflict(self):
+        another = mock.patch.object(type(engine_for(connection)), "server_process", -1)
+        with another, wake_up_failing("55P03"), self.assertRaises(OperationalError):
+            Job.objects.enqueue(KIND)
+        self.assertEqual(Job.objects.count(), 1)
+
+    def test_a_commit_that_fails_inserts_nothing_and_is_done_again(self):
+        with commits_failing_once("40001"):
+            job = Job.objects.enqueue(KIND)
+        self.assertEqual(list(Job.objects.all()), [job])
+
     def test_where_the_server_binds_parameters_statements_go_one_by_one(self):
         with bound_by_the_server(), listening() as session:
             first, second = Job.objects.enqueue(KIND), Job.objects.enqueue(KIND, dedup_key="7")
@@ -99,6 +120,34 @@ class NotificationTests(TransactionTestCase):
             self.assertEqual([job.pk for job in claimed], [first.pk, second.pk])
             self.assertTrue(claimed[0].complete({"sent": True}))
             self.assertTrue(claimed[1].retry(second.run_at, "again"))
+
+
+def wake_up_failing(code: str) -> Any:
+    """Let the NOTIFY fail as where it waits too long for the lock of the whole server."""
+    failing = f"DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '{code}'; END $$"
+    return mock.patch.object(listening_module, "NOTIFY", failing)
+
+
+@contextmanager
+def commits_failing_once(code: str) -> Iterator[None]:
+    """Let a trigger that waits for the commit refuse the first one."""
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE SEQUENCE commits")
+        cursor.execute(
+            "CREATE FUNCTION refuse_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            f" IF nextval('commits') = 1 THEN RAISE EXCEPTION 'no' USING ERRCODE = '{code}';"
+            " END IF; RETURN NULL; END $$"
+        )
+        cursor.execute(
+            "CREATE CONSTRAINT TRIGGER refuse_once AFTER INSERT ON django_sqlqueue_job"
+            " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_once()"
+        )
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP FUNCTION refuse_once CASCADE")
+            cursor.execute("DROP SEQUENCE commits")
 
 
 @contextmanager

@@ -16,7 +16,8 @@ ENGINES: dict[str, type[Engine]] = {"sqlite": SQLite, "postgresql": PostgreSQL, 
 
 def engine_for(connection: Any) -> Engine:
     """Return the engine of a Django connection, one for each connection object."""
-    engine = connection.__dict__.get("_sqlqueue_engine")
+    # Django's `connection` stands for another object, and so has attributes but not its __dict__.
+    engine: Engine | None = getattr(connection, "_sqlqueue_engine", None)
     if engine is None:
         if connection.vendor not in ENGINES:
             raise ImproperlyConfigured(

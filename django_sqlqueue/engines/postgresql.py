@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from .base import ClaimRequest
 from .instants import After, as_aware
 from .lanes import Lane
 from .link import SERVER_LISTENS
-from .listening import NOTIFY, Listening
+from .listening import Listening
 from .settlements import is_shared
 from .statements import CLAIMED, PAUSED, TABLE
 
@@ -85,44 +85,6 @@ class PostgreSQL(Listening):
         if not seconds:
             return self.clock, []
         return f"{self.clock} + %s * interval '1 second'", [seconds]
-
-    @property
-    def _takes_several_statements(self) -> bool:
-        """May a string hold several statements, and each of their results be read?"""
-        # Imported here because other engines do not have the driver.
-        from django.db.backends.postgresql.psycopg_any import is_psycopg3
-
-        return is_psycopg3 and not self.connection.features.uses_server_side_binding
-
-    def insert_one(
-        self, columns: Sequence[str], row: Sequence[Any], returning: Sequence[str], notify: bool
-    ) -> Sequence[Any] | None:
-        has_key = row[columns.index("dedup_key")] is not None
-        if (
-            not notify
-            or has_key
-            or self._in_callers_transaction
-            or not self._takes_several_statements
-        ):
-            return super().insert_one(columns, row, returning, notify)
-        # One exchange with the server instead of two. NOTIFY stays outside the transaction that
-        # waits for the disk: it would hold a lock on the whole server meanwhile.
-        sql, params = self._insertion(columns, [row], None, returning)
-        with self._at_once(), self.connection.cursor() as cursor:
-            cursor.execute(f"BEGIN; {sql}; COMMIT; {NOTIFY}", params)
-            cursor.nextset()
-            inserted: Sequence[Any] = cursor.fetchone()
-            return inserted
-
-    @contextlib.contextmanager
-    def _at_once(self) -> Iterator[None]:
-        """Run the body, which sends a whole transaction; one that fails is over as well."""
-        try:
-            yield
-        except BaseException:
-            with contextlib.suppress(Exception):
-                self.connection.connection.rollback()
-            raise
 
     def _insertion(
         self,
