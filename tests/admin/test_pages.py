@@ -64,6 +64,20 @@ class Overview(AdminTestCase):
             found = self.client.get(line.url).context["cl"].result_list
             self.assertEqual({job.pk for job in found}, {job.pk for job in expected})
 
+    def test_a_reason_tells_when_it_was_seen_and_which_kinds_it_hit(self):
+        first, last = failed("A"), failed("A")
+        earlier = timezone.now() - timedelta(hours=3)
+        Job.objects.filter(pk=first.pk).update(kind="shop.other", finished_at=earlier)
+        (line,) = self.context()["reasons"]
+        self.assertIn("3\xa0hours ago", line.when[0])
+        self.assertNotIn("hour", line.when[1])
+        self.assertEqual(
+            [kind for kind, _url in line.kinds], ["shop.<wbr>other", "testapp.<wbr>fail"]
+        )
+        for (_kind, url), job in zip(line.kinds, (first, last), strict=True):
+            found = self.client.get(url).context["cl"].result_list
+            self.assertEqual([row.pk for row in found], [job.pk])
+
     def test_the_charts_count_what_ended(self):
         failed()
         running().complete()
