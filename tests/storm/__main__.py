@@ -54,10 +54,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         machine.callback(server.remove)
         folder = Path(tempfile.mkdtemp(prefix="sqlqueue-storm-"))
         report = storm_over(server, options, folder)
-    if not report.breaches and not options.keep:
+    # Of a broken queue breaches are what was looked for.
+    if not options.keep and (options.breaking or not report.breaches):
         shutil.rmtree(folder)
-        return 0
-    print(f"the journal and the log are kept in {folder}")
+    else:
+        print(f"the journal and the log are kept in {folder}")
     return int(bool(report.breaches))
 
 
