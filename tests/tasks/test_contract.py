@@ -341,6 +341,8 @@ class EnqueueManyTests(TestCase):
 
     def test_of_equal_keys_one_is_enqueued(self):
         assert len(work.alone.enqueue_many([([1], {}), ([2], {})])) == 1
+        assert work.alone.enqueue_many([([3], {})]) == []
+        assert Job.objects.get().payload["args"] == [1]
 
 
 class DecoratorTests(SimpleTestCase):
