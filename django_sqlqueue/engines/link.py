@@ -16,9 +16,11 @@ SERVER_LISTENS = (
     f" set_config('tcp_keepalives_idle', '{SILENCE // 3}', false),"
     f" set_config('tcp_keepalives_interval', '{SILENCE // 3}', false),"
     f" set_config('tcp_keepalives_count', '{KEEPALIVES['TCP_KEEPCNT']}', false)"
-    " WHERE current_setting('tcp_user_timeout') = '0'"
+    " WHERE current_setting('tcp_user_timeout') = '0' AND pg_backend_pid() = %s"
 )
-"""The same for the server's end, where a session may ask for it and nobody has set it there."""
+"""The same for the server's end, where a session may ask for it and nobody has set it there.
+
+Not through a pooler, which lends the session to others afterwards: its pid is not ours."""
 
 
 class Advice(NamedTuple):

@@ -68,7 +68,7 @@ class PostgreSQL(Listening):
         # Differs on PostgreSQL because a session may say how its server finds out that the client
         # is gone; without this what it has locked stays locked for two hours. A proxy may refuse.
         with contextlib.suppress(DatabaseError), self.connection.cursor() as cursor:
-            cursor.execute(SERVER_LISTENS)
+            cursor.execute(SERVER_LISTENS, [self.server_process])
 
     def uri_matches(self, uri: str) -> tuple[str, list[Any]]:
         # Differs on PostgreSQL because ->> makes text of numbers and arrays too; without the

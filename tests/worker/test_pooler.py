@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, connections
 
 from django_sqlqueue import NewJob
 from django_sqlqueue.models import Job
+from django_sqlqueue.worker.links import that_end_in_silence
 from tests.processes import Process, kill_all, wait_until
 from tests.testapp.models import Effect
 from tests.worker.faulty import FaultTestCase, query
@@ -130,6 +131,15 @@ class PoolerTests(FaultTestCase):
         locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
         self.assertEqual(query(locks), [(0,)])
         self.end(worker)
+
+    def test_a_session_that_others_borrow_too_is_not_asked_to_watch_its_link(self):
+        expected = query("SHOW tcp_user_timeout")
+        behind = connections["default"].copy()
+        behind.settings_dict.update(HOST="127.0.0.1", PORT=self.pooler.port)
+        with that_end_in_silence(), closing(behind):
+            behind.ensure_connection()
+        with closing(self.pooler.connect()) as borrowed:
+            self.assertEqual(borrowed.execute("SHOW tcp_user_timeout").fetchall(), expected)
 
     def test_the_pooler_is_restarted_and_the_worker_comes_back(self):
         worker = self.start_behind("--poll", "0.5")
