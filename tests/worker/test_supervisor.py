@@ -5,14 +5,18 @@ import re
 import signal
 import tempfile
 import time
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from django.db import connection, connections
 from django.test import SimpleTestCase
 
+from django_sqlqueue.worker.stopping import LAST_WORDS
 from tests.processes import Process, kill_all, spawn_python, wait_until
 from tests.worker.base import WorkerTestCase
+from tests.worker.test_stopping import LOCK_TABLE
 
 pytestmark = pytest.mark.processes
 
@@ -92,6 +96,17 @@ class SupervisorTests(WorkerTestCase):
         wait_until(lambda: not alive(*family))
         self.wait_for("done", job)
         self.assertEqual(job.attempts, 1)
+
+    def test_children_that_wait_for_the_database_end_when_the_parent_is_killed(self):
+        parent = self.start_family("--grace", "0.5", "--poll", "0.1")
+        family = children(parent)
+        holder = connections["default"].copy()
+        with closing(holder), holder.cursor() as cursor:
+            for statement in LOCK_TABLE[connection.vendor]:
+                cursor.execute(statement)
+            time.sleep(1)  # Until they wait for the table.
+            os.kill(parent.pid, signal.SIGKILL)
+            wait_until(lambda: not alive(*family), 0.5 + LAST_WORDS + 15)
 
     def test_a_signal_to_the_parent_lets_running_jobs_end(self):
         job = self.enqueue("worker.gate")

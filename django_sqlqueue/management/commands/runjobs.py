@@ -108,7 +108,7 @@ class Command(BaseCommand):
     def _run(self, options: WorkerOptions, parent: Parent, reload: bool) -> None:
         runner = Runner(options)
         runner.stop.supervised = parent.exists
-        parent.watch(runner.stop.request)
+        parent.watch(_ask_to_stop)
         reloader = Reloader(runner.stop.request)
         if reload:
             reloader.start()
@@ -171,6 +171,11 @@ def _keep_for_this_process() -> None:
         if int(name) > 2:
             with contextlib.suppress(OSError):
                 os.set_inheritable(int(name), False)
+
+
+def _ask_to_stop() -> None:
+    """Ask this process by a signal, which is heard also where its loop waits inside a driver."""
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _end_process(code: int, after: float = 0.0) -> None:
