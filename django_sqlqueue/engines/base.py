@@ -196,7 +196,7 @@ class Engine(Inserting):
     # Pieces of statements
 
     def _settlement_row(self, item: Settlement) -> tuple[Any, ...]:
-        """Return the values of SETTLED_COLUMNS for one settlement."""
+        """Return the values of SETTLEMENT_COLUMNS for one settlement."""
         return (
             item.job_id,
             item.claims,
