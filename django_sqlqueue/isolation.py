@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from django.db import Error, connections, transaction
+from django.conf import settings
+from django.db import Error, connections, reset_queries, transaction
 
 
 @contextlib.contextmanager
@@ -54,7 +55,15 @@ def tidied() -> Iterator[None]:
     try:
         yield
     finally:
-        tidy_connections()
+        tidy_own_connections()
+
+
+def tidy_own_connections() -> None:
+    """Undo what a handler left in the connections of this thread, which is the queue's own."""
+    tidy_connections()
+    if settings.DEBUG:
+        # Django keeps the statements until a request ends, and here none does.
+        reset_queries()
 
 
 def tidy_connections(outer: Sequence[Any] = ()) -> None:

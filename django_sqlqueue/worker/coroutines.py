@@ -12,10 +12,9 @@ from collections.abc import Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
 from asgiref.sync import sync_to_async
-from django.db import reset_queries
 
 from .. import execution, reasons
-from ..isolation import tidy_connections
+from ..isolation import tidy_own_connections
 from ..policy import Claim, Outcome, claim_of
 from .attempts import Attempts
 from .patience import close_connections
@@ -109,7 +108,7 @@ async def _tidy(children: set[asyncio.Task[Any]]) -> None:
     """End the tasks that the handler left behind, and what it left in connections."""
     if left := [task for task in children if not task.done()]:
         await _end_tasks(left)
-    await sync_to_async(_tidy_connections)()
+    await sync_to_async(tidy_own_connections)()
 
 
 async def _end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
@@ -118,11 +117,6 @@ async def _end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
         task.cancel()
     if others:
         await asyncio.wait(others, timeout=1)
-
-
-def _tidy_connections() -> None:
-    tidy_connections()
-    reset_queries()
 
 
 def _remember_child(

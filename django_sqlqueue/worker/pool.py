@@ -7,11 +7,9 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from django.db import reset_queries
-
 from .. import execution
 from ..exceptions import JobTimeout
-from ..isolation import check_before_use, tidied, tidy_connections
+from ..isolation import check_before_use, tidied, tidy_own_connections
 from ..policy import Claim, Outcome, claim_of
 from .attempts import Attempts
 from .pace import MOST, Pace
@@ -124,8 +122,6 @@ class Slot(threading.Thread):
         try:
             return self._pool.waiting.get_nowait()
         except queue.Empty:
-            # What is done while nothing waits, no job has to wait for.
-            reset_queries()
             job = self._pool.waiting.get()
             check_before_use()
             return job
@@ -161,7 +157,7 @@ class Slot(threading.Thread):
         attempts.timeouts.forget(watch)
         if watch.interrupted:
             # It may have cut an exchange with the server in two.
-            tidy_connections()
+            tidy_own_connections()
             close_connections()
         return execution.timed_out(job) if timed_out else outcome, counts
 

@@ -118,7 +118,8 @@ def raise_a_reason(job):
 
 @handler("faults.query_the_payload")
 def query_the_payload(job):
-    Effect.objects.filter(name=job.payload).count()
+    for _ in range(10):
+        Effect.objects.filter(name=job.payload).count()
 
 
 @handler("faults.query_the_payload_later")
