@@ -79,9 +79,16 @@ class ClaimPlanTests(TestCase):
                 self.check(plan)
 
     def test_the_sweep_walks_the_index_of_leases(self):
-        for plan in self.plans_of(lambda: Job.objects.reclaim_expired()):
+        Job.objects.enqueue("worker.two")
+        Job.objects.claim("lost", kinds=KINDS, lease=0.001)
+        time.sleep(0.01)
+        plans = self.plans_of(lambda: self.assertEqual(Job.objects.reclaim_expired(), 1))
+        self.assertGreater(len(plans), 1)
+        # One engine looks into its indexes while it still plans.
+        known = re.compile(r"sqlqueue_\w+_idx|PRIMARY|_pkey|optimized away|min/max|const tables")
+        for plan in plans:
             self.check(plan)
-            self.assertRegex(plan, re.compile("sqlqueue_lease_idx|sqlqueue_claim_idx|PRIMARY"))
+            self.assertRegex(plan, known)
 
     def test_empty_claims_cost_the_same_beside_a_backlog_and_without(self):
         def median() -> float:
