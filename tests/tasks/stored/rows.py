@@ -19,8 +19,8 @@ def write(names: dict[str, str], rows: list[Any]) -> None:
     """Keep these rows, and under which name which result is asked for."""
     stored = {"names": names, "rows": serializers.serialize("python", rows)}
     text = json.dumps(stored, cls=DjangoJSONEncoder, indent=1)
-    # Tracebacks hold the paths of whatever machine this is.
-    text = re.sub(r"  /\S*?([^/\s]+/[^/\s]+\.py):", r"  \1:", text)
+    # Of the places in the code only the files' names: the rest is of whatever machine this is.
+    text = re.sub(r"  /\S*?([^/\s]+\.py):", r"  \1:", text)
     ROWS.write_text(f"{text}\n")
 
 
