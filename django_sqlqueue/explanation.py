@@ -16,7 +16,7 @@ from django.utils.translation import ngettext
 
 from .engines.instants import as_attribute, as_aware
 from .lifecycle import CANCELLED, DONE, FAILED, READY, RUNNING
-from .managers.adjusting import PAUSED_UNTIL
+from .managers.adjusting import is_paused
 from .managers.base import with_status
 from .models import Job, PausedQueue, Worker
 from .runner_names import in_short
@@ -117,7 +117,7 @@ def _running(job: Job, now: datetime) -> Explanation:
 
 
 def _paused_schedule(job: Job, now: datetime) -> Explanation | None:
-    if job.name is None or as_aware(job.run_at) < PAUSED_UNTIL:
+    if not is_paused(job):
         return None
     return Explanation("schedule_paused", _("This schedule is paused."))
 

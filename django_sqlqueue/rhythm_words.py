@@ -66,13 +66,13 @@ def _cron(expression: str) -> str:
         return _("every day at %s") % at
     if plain == ("*", "*", "1-5"):
         return _("on weekdays at %s") % at
-    if plain[:2] == ("*", "*") and weekday.isdigit() and int(weekday) <= 7:
+    if plain[:2] == ("*", "*") and weekday.isdecimal() and int(weekday) <= 7:
         return _("every %(day)s at %(time)s") % {
             "day": WEEKDAYS[(int(weekday) - 1) % 7], "time": at,
         }  # fmt: skip
-    if plain[1:] == ("*", "*") and day.isdigit():
+    if plain[1:] == ("*", "*") and day.isdecimal():
         return _("on day %(day)s of every month at %(time)s") % {"day": day, "time": at}
-    if weekday == "*" and day.isdigit() and month.isdigit() and 1 <= int(month) <= 12:
+    if weekday == "*" and day.isdecimal() and month.isdecimal() and 1 <= int(month) <= 12:
         values = {"day": day, "month": MONTHS[int(month)], "time": at}
         return _("every year on %(month)s %(day)s at %(time)s") % values
     return _explained(expression)
@@ -90,7 +90,7 @@ def _explained(expression: str) -> str:
 
 
 def _at(minute: str, hour: str) -> str | None:
-    if minute.isdigit() and hour.isdigit():
+    if minute.isdecimal() and hour.isdecimal():
         return f"{int(hour):02}:{int(minute):02}"
     return None
 
@@ -98,11 +98,11 @@ def _at(minute: str, hour: str) -> str | None:
 def _steps(minute: str, hour: str, plain: tuple[str, str, str]) -> str | None:
     if plain != ("*", "*", "*"):
         return None
-    step = re.fullmatch(r"\*/(\d+)", minute)
+    step = re.fullmatch(r"\*/([1-9]\d*)", minute)
     if hour == "*" and minute == "*":
         return every(timedelta(minutes=1))
     if hour == "*" and step and 60 % int(step[1]) == 0:
         return every(timedelta(minutes=int(step[1])))
-    if hour == "*" and minute.isdigit():
+    if hour == "*" and minute.isdecimal():
         return _("every hour at minute %s") % int(minute)
     return None

@@ -17,6 +17,8 @@ from ..engines.instants import as_aware
 from ..explanation import explain
 from ..fields import DamagedJSON
 from ..lifecycle import LIVE, READY, RUNNING, SETTLED
+from ..managers.adjusting import is_paused
+from ..managers.settling import KEPT_ATTEMPTS
 from ..models import Attempt, Job
 from ..runner_names import in_short
 from . import log, shown
@@ -24,7 +26,6 @@ from .operations import OPERATIONS
 from .rights import may
 
 BUTTONS = ("retry", "run_now", "cancel", "remove")
-MOST_ATTEMPTS = 100
 HIDDEN = ("payload", "result")
 FRAME = re.compile(r"  \S.*:\d+ in \S+|  File \".*\", line \d+, in \S+")
 
@@ -60,7 +61,7 @@ def context(request: HttpRequest, job: Job) -> dict[str, Any]:
     """Return what the page shows to this user."""
     now = Job.objects.all().engine.now()
     attempts = list(Attempt.objects.using(job._state.db).filter(job=job).order_by("-pk"))
-    attempts = attempts[:MOST_ATTEMPTS]
+    attempts = attempts[:KEPT_ATTEMPTS]
     return {
         "job": job,
         "status": shown.status(job),
@@ -88,7 +89,7 @@ def _fits(name: str, job: Job, now: datetime) -> bool:
         return job.status in LIVE and job.cancel_requested_at is None
     if name == "run_now":
         waits = job.status == READY and as_aware(job.run_at) > now
-        return waits and not shown.is_paused(job)
+        return waits and not is_paused(job)
     return job.status != RUNNING
 
 

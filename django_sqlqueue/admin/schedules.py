@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext_lazy
 
 from ..lifecycle import READY, RUNNING, SETTLED
+from ..managers.adjusting import is_paused
 from ..models import Attempt, Job, Schedule
 from ..rhythm_words import words
 from . import log, shown
@@ -176,13 +177,13 @@ class ScheduleAdmin(GuardedAdmin):
 
     @admin.display(description=gettext_lazy("state"))
     def state(self, job: Job) -> SafeString:
-        if job.status == READY and shown.is_paused(job):
+        if job.status == READY and is_paused(job):
             return format_html('<span class="sq-status sq-paused">{}</span>', _("paused"))
         return shown.status(job)
 
     @admin.display(description=gettext_lazy("next due"))
     def next_due(self, job: Job) -> Any:
-        if job.status in SETTLED or shown.is_paused(job):
+        if job.status in SETTLED or is_paused(job):
             return "–"
         if job.status == RUNNING:
             return _("running now")

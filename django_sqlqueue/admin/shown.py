@@ -20,7 +20,7 @@ from ..conf import settings
 from ..engines.instants import as_attribute, as_aware
 from ..fields import DamagedJSON
 from ..lifecycle import CANCELLED, DONE, FAILED, READY, RUNNING, STATUSES
-from ..managers.adjusting import PAUSED_UNTIL
+from ..managers.adjusting import is_paused
 from ..models import Job
 from ..runner_names import in_short
 
@@ -76,11 +76,6 @@ def moment(value: datetime | None, now: datetime) -> SafeString | str:
 def due(job: Job, now: datetime) -> SafeString | str:
     """Return when the job is due; a paused schedule is due at no time."""
     return _("paused") if is_paused(job) else moment(job.run_at, now)
-
-
-def is_paused(job: Job) -> bool:
-    """Say whether a job is a schedule that waits to be resumed, or ended while it did."""
-    return job.name is not None and as_aware(job.run_at) >= PAUSED_UNTIL
 
 
 def breakable(text: str) -> SafeString:

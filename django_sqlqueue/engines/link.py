@@ -11,16 +11,6 @@ SILENCE = 30
 long a handler may leave half of a long result unread, for which the kernel has the same limit."""
 KEEPALIVES = {"TCP_KEEPIDLE": SILENCE // 3, "TCP_KEEPINTVL": SILENCE // 3, "TCP_KEEPCNT": 2}
 """While a statement runs the connection is silent: only these tell that the machine is there."""
-SERVER_LISTENS = (
-    f"SELECT set_config('tcp_user_timeout', '{SILENCE}s', false),"
-    f" set_config('tcp_keepalives_idle', '{SILENCE // 3}', false),"
-    f" set_config('tcp_keepalives_interval', '{SILENCE // 3}', false),"
-    f" set_config('tcp_keepalives_count', '{KEEPALIVES['TCP_KEEPCNT']}', false)"
-    " WHERE current_setting('tcp_user_timeout') = '0' AND pg_backend_pid() = %s"
-)
-"""The same for the server's end, where a session may ask for it and nobody has set it there.
-
-Not through a pooler, which lends the session to others afterwards: its pid is not ours."""
 
 
 class Advice(NamedTuple):

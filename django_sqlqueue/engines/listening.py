@@ -107,10 +107,7 @@ class Listening(Engine):
     @property
     def _takes_several_statements(self) -> bool:
         """May a string hold several statements, and each of their results be read?"""
-        # Imported here because other engines do not have the driver.
-        from django.db.backends.postgresql.psycopg_any import is_psycopg3
-
-        return is_psycopg3 and not self.connection.features.uses_server_side_binding
+        return self.can_listen and not self.connection.features.uses_server_side_binding
 
     @property
     def can_listen(self) -> bool:

@@ -14,13 +14,24 @@ from .arrays import settling
 from .base import ClaimRequest
 from .instants import After, as_aware
 from .lanes import Lane
-from .link import SERVER_LISTENS
+from .link import KEEPALIVES, SILENCE
 from .listening import Listening
 from .settlements import is_shared
 from .statements import CLAIMED, PAUSED, TABLE
 
 CONFLICTS = {"40001", "40P01", "55P03"}
 """serialization_failure, deadlock_detected, lock_not_available."""
+
+SERVER_LISTENS = (
+    f"SELECT set_config('tcp_user_timeout', '{SILENCE}s', false),"
+    f" set_config('tcp_keepalives_idle', '{SILENCE // 3}', false),"
+    f" set_config('tcp_keepalives_interval', '{SILENCE // 3}', false),"
+    f" set_config('tcp_keepalives_count', '{KEEPALIVES['TCP_KEEPCNT']}', false)"
+    " WHERE current_setting('tcp_user_timeout') = '0' AND pg_backend_pid() = %s"
+)
+"""What link.py does, for the server's end: where nobody has set it there, a session may ask for it.
+
+Not through a pooler, which lends the session to others afterwards: its pid is not ours."""
 
 PLAIN_PLANS = (
     "SELECT set_config('enable_bitmapscan', 'off', true),"

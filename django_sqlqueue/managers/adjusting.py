@@ -24,6 +24,11 @@ PAUSED_UNTIL = LATEST
 PAUSED = Q(name__isnull=False, run_at__gte=PAUSED_UNTIL)
 
 
+def is_paused(job: Job) -> bool:
+    """Say of an object what PAUSED says of a row: it is a schedule put off until it is resumed."""
+    return job.name is not None and as_aware(job.run_at) >= PAUSED_UNTIL
+
+
 class Adjusting(Enqueueing, Operating):  # type: ignore[override]
     def run_now(self) -> int:
         """Let ready jobs that wait for their time be due at once; return how many.

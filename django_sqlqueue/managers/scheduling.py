@@ -16,8 +16,9 @@ from ..engines.instants import as_aware
 from ..exceptions import InvalidJob
 from ..fields import ServerClock
 from ..lifecycle import LIVE, READY, SETTLED
-from ..newjob import LATEST, NewJob, check_instant, check_text
+from ..newjob import NewJob, check_instant, check_text
 from ..rhythms import Cron
+from .adjusting import is_paused
 from .enqueueing import COLUMNS, Enqueueing, row_of
 
 if TYPE_CHECKING:
@@ -122,8 +123,8 @@ class Scheduling(Enqueueing):
         elif present.status == READY and any(getattr(present, k) != wanted[k] for k in RHYTHM):
             due_at = first or _next_due(present, wanted, self.engine.now())
             changes |= {"attempts": 0, **_due(due_at, lifetime)}
-            if as_aware(present.run_at) == LATEST:
-                # It is paused, and stays so; due_at is where it will go on.
+            if is_paused(present):
+                # It stays so; due_at is where it will go on.
                 del changes["run_at"]
         else:
             due_at = as_aware(present.due_at or present.run_at)

@@ -43,6 +43,8 @@ def test_intervals_in_words(interval, expected):
         ("0 0 1 1 1", "at 00:00 on the first day of month and on Monday in January"),
         ("5,35 8-17 * * *", "at minutes 5 and 35 past every hour from 8 through 17"),
         ("odd", "odd"),
+        ("*/0 * * * *", "*/0 * * * *"),
+        ("² * * * *", "² * * * *"),
     ],
 )
 def test_cron_expressions_in_words(cron, expected):

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand
 
 from ...engines.instants import as_aware
 from ...lifecycle import LIVE
-from ...managers.adjusting import PAUSED_UNTIL
+from ...managers.adjusting import is_paused
 from ...models import Job
 from ...rhythm_words import words
 
@@ -40,7 +40,7 @@ def _line(schedule: Job) -> tuple[str, ...]:
 def _next_due(schedule: Job) -> str:
     if schedule.status not in LIVE:
         return schedule.status
-    if as_aware(schedule.run_at) == PAUSED_UNTIL:
+    if is_paused(schedule):
         return "paused"
     try:
         zone = ZoneInfo(schedule.timezone or settings.TIME_ZONE)
