@@ -119,10 +119,7 @@ class Evidence:
         return settlings
 
     def lease_known_until(self, claim: Claim, before: float) -> float:
-        """Return until when the lease held for sure, by what was known at an instant.
-
-        The newest renewal does not count: one may have found its row locked and left it as it is.
-        """
+        """Return until when the lease held for sure, by what was known at an instant."""
         job, number = claim
         known = [r["began"] + r["lease"] for n, r in self.claims[job] if n == number]
         renewals = [
@@ -130,7 +127,7 @@ class Evidence:
             for record in self.renewals.get(claim, ())
             if record["at"] < before
         ]
-        return max([*known, *renewals[:-1]], default=0.0)
+        return max([*known, *renewals], default=0.0)
 
     @property
     def renewals(self) -> dict[Claim, list[Record]]:

@@ -42,12 +42,21 @@ def _renewing(renew: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(renew)
     def recorded(self: Any, jobs: Any, lease: float, **options: Any) -> Any:
         jobs, began = list(jobs), time.monotonic()
+        before = _leases(self, jobs)
         held = renew(self, jobs, lease, **options)
-        claims = [claim for claim in map(claim_of, jobs) if claim[0] in held]
-        journal.write("renewed", began=began, lease=lease, claims=claims)
+        # A claim whose row another transaction holds is still held, with the lease that it had.
+        after = _leases(self, jobs)
+        claims = [claim_of(job) for job in jobs if job.pk in held]
+        longer = [claim for claim in claims if after.get(claim[0]) != before.get(claim[0])]
+        journal.write("renewed", began=began, lease=lease, claims=longer)
         return held
 
     return recorded
+
+
+def _leases(table: Any, jobs: list[Any]) -> dict[int, Any]:
+    ids = [job.pk for job in jobs]
+    return dict(table.filter(pk__in=ids, status="running").values_list("pk", "lease_until"))
 
 
 def _settling(settle_many: Callable[..., Any]) -> Callable[..., Any]:

@@ -261,11 +261,11 @@ def test_a_claim_of_a_job_whose_lease_was_over_is_none(history):
 
 def test_renewals_let_a_lease_hold_on(history):
     two_claims(history, LEASE + 1)
-    for began, rules in ((1.0, set()), (2.0, set()), (3.0, {"lease"})):
+    for began, rules in ((1.0, set()), (3.0, {"lease"})):
         record = history.write("renewed", began=began, lease=LEASE, claims=[[1, 1]])
         record["at"] = began
         history.records.sort(key=lambda record: record["at"])
-        assert history.rules_broken() == rules, "the newest may have found its row locked"
+        assert history.rules_broken() == rules
 
 
 def test_a_lease_does_not_bind_where_clocks_are_moved_or_the_runner_is_dead(history):

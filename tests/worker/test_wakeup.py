@@ -82,7 +82,8 @@ class WakeUpTests(FaultTestCase):
             self.end(worker)
             worker = self.start("--poll", "60")
         for each in (job, later):
-            self.assertLess(self.seconds_to_start(each), 1)
+            # Far from the poll, and room for a busy machine on which the worker starts late.
+            self.assertLess(self.seconds_to_start(each), 10)
         self.end(worker)
 
     def test_a_listener_whose_session_was_ended_listens_again(self):
