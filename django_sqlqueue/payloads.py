@@ -17,6 +17,7 @@ Place = tuple[Any, Any]
 """Where a value stands: the place of what holds it, and its key there; (None, field) is all."""
 
 _ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+_DECODER = json.JSONDecoder()
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MARKED_FLOAT = re.compile(r'"\\u0000([-0-9.]+)\\u0000"')
 
@@ -52,6 +53,11 @@ def dump(value: Any, field: str, max_bytes: int | None = None) -> str:
             "store the data elsewhere and pass its id, or raise MAX_PAYLOAD_BYTES.",
         )
     return text
+
+
+def load(text: str) -> Any:
+    """Return the value of a text that dump has made."""
+    return _DECODER.raw_decode(text)[0]
 
 
 def _check(value: Any, place: Place, depth: int, changing: list[float]) -> None:

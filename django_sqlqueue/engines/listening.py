@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 from django.db import DatabaseError, transaction
@@ -109,7 +110,7 @@ class Listening(Engine):
         """May a string hold several statements, and each of their results be read?"""
         return self.can_listen and not self.connection.features.uses_server_side_binding
 
-    @property
+    @cached_property
     def can_listen(self) -> bool:
         # Imported here because other engines do not have the driver.
         from django.db.backends.postgresql.psycopg_any import is_psycopg3

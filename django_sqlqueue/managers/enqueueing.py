@@ -17,7 +17,6 @@ from ..engines import Engine
 from ..engines.base import TEXT_AT_ONCE
 from ..engines.instants import After
 from ..exceptions import InvalidJob
-from ..fields import StoredJSONField
 from ..kinds import options_of
 from ..newjob import (
     NewJob,
@@ -37,11 +36,15 @@ COLUMNS = (
     "kind", "queue", "priority", "dedup_key", "ref", "payload", "run_at", "deadline",
     "max_attempts",
 )  # fmt: skip
-DECIDED = ("id", "run_at", "deadline", "created_at")
+DECIDED = ("id", "created_at", "run_at", "deadline")
 """What the database decides of a new row; the rest of it is known."""
+DECIDED_OF_DUE = DECIDED[:2]
+"""The same where a job is due when it is created, and has no deadline."""
 INSTANTS = ("run_at", "deadline", "created_at")
 NOW = After()
-KIND, DEDUP_KEY, PAYLOAD = map(COLUMNS.index, ("kind", "dedup_key", "payload"))
+KIND, DEDUP_KEY, PAYLOAD, RUN_AT, DEADLINE = map(
+    COLUMNS.index, ("kind", "dedup_key", "payload", "run_at", "deadline")
+)
 
 
 class Enqueueing(PinnedQuerySet):
@@ -73,19 +76,24 @@ class Enqueueing(PinnedQuerySet):
         )
         engine, notify = self.engine, settings.NOTIFY
         _check_size(engine, [row])
-        decided = engine.retrying(lambda: engine.insert_one(COLUMNS, row, DECIDED, notify))
-        return None if decided is None else self._new_job(engine, row, decided)
+        is_due = row[RUN_AT] is NOW and row[DEADLINE] is None
+        asked = DECIDED_OF_DUE if is_due else DECIDED
+        decided = engine.retrying(lambda: engine.insert_one(COLUMNS, row, asked, notify))
+        if decided is None:
+            return None
+        return self._new_job(engine, row, dict(zip(asked, decided, strict=True)))
 
-    def _new_job(self, engine: Engine, row: tuple[Any, ...], decided: Sequence[Any]) -> Job:
+    def _new_job(self, engine: Engine, row: tuple[Any, ...], decided: dict[str, Any]) -> Job:
         values = dict(_defaults(self.model))
         values.update(zip(COLUMNS, row, strict=True))
-        values.update(zip(DECIDED, decided, strict=True))
+        values.update(decided)
+        values["run_at"] = decided.get("run_at", decided["created_at"])
         if (read := engine.instant_reader()) is not None:
             for name in INSTANTS:
                 if values[name] is not None:
                     values[name] = read(values[name])
         values["updated_at"] = values["created_at"]
-        values["payload"] = StoredJSONField.read(values["payload"])
+        values["payload"] = payloads.load(values["payload"])
         job: Job = instance(self.model, engine.connection.alias, values)
         return job
 

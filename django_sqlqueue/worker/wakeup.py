@@ -10,7 +10,7 @@ from ..engines import Engine, engine_for
 from .bell import Bell
 from .patience import Patience, close_connections
 
-STEP = 0.025
+STEP = 0.03
 """Seconds between two looks at an engine's change marker while idle.
 
 Half of it is the median wait; each look wakes the thread, which costs more than the look itself.
