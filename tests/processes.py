@@ -15,11 +15,14 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
 from django.db import connections
 from django.test import TransactionTestCase
+
+from tests import quickstart
 
 T = TypeVar("T")
 
@@ -37,15 +40,7 @@ class Process:
         descriptor, name = tempfile.mkstemp(prefix="sqlqueue-process-", suffix=".log")
         self.log = Path(name)
         try:
-            self.popen = subprocess.Popen(
-                arguments,
-                cwd=ROOT,
-                env=environ,
-                stdin=subprocess.DEVNULL,
-                stdout=descriptor,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            self.popen = _start(arguments, environ, descriptor)
         finally:
             os.close(descriptor)
 
@@ -88,6 +83,30 @@ class Process:
 
     def __str__(self) -> str:
         return f"process {self.pid} ({' '.join(self.arguments[1:])})"
+
+
+def _start(
+    arguments: list[str], environ: Mapping[str, str], output: int
+) -> subprocess.Popen[bytes] | quickstart.Fork:
+    server = _quickstart()
+    if server.can_start(arguments[1:], environ):
+        return server.start(arguments[1:], environ, ROOT, output)
+    return subprocess.Popen(
+        arguments,
+        cwd=ROOT,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
+@cache
+def _quickstart() -> quickstart.Server:
+    server = quickstart.Server()
+    atexit.register(server.close)
+    return server
 
 
 class ProcessTestCase(TransactionTestCase):

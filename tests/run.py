@@ -99,6 +99,8 @@ def _run(url: str, module: str | None, arguments: Sequence[str]) -> tuple[str, s
             "TEST_FOLDER": folder,
             "DJANGO_SETTINGS_MODULE": "tests.settings",
         }
+        # Where this is set, each of some hundred processes would compile the project anew.
+        environ.pop("PYTHONDONTWRITEBYTECODE", None)
         if module is not None:
             command = [sys.executable, "-m", module, *arguments]
             code = subprocess.run(command, env=environ, check=False).returncode

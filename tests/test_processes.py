@@ -1,5 +1,9 @@
 """Processes that tests start share the tests' database and do not outlive their test."""
 
+import signal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import pytest
 
 from tests.processes import ProcessTestCase, outputs, spawn, spawn_python, wait_until
@@ -34,6 +38,29 @@ class SpawnTests(ProcessTestCase):
         child = int(wait_until(lambda: process.output.endswith("\n") and process.output))
         process.kill()
         wait_until(lambda: not is_running(child))
+
+    def test_a_process_ends_with_the_code_or_signal_that_ended_it(self):
+        for arguments, code in ((["check"], 0), (["no_such_command"], 1)):
+            with self.subTest(arguments):
+                process = spawn(*arguments)
+                self.assertEqual(process.wait(), code, process.output)
+        server = spawn_python("-m", "http.server", "0", "--bind", "127.0.0.1")
+        wait_until(lambda: "Serving" in server.output)
+        self.assertIsNone(server.poll())
+        server.kill()
+        self.assertEqual(server.poll(), -signal.SIGKILL)
+
+    def test_it_has_its_own_variables_arguments_and_session(self):
+        code = (
+            "import os, sys; print(os.environ['COLOUR'], sys.argv[1:], os.getsid(0) == os.getpid())"
+        )
+        script = Path(self.enterContext(TemporaryDirectory())) / "script.py"
+        script.write_text(code)
+        for arguments in (["-c", code], [str(script)]):
+            with self.subTest(arguments):
+                process = spawn_python(*arguments, "red", env={"COLOUR": "blue"})
+                self.assertEqual(process.wait(), 0, process.output)
+                self.assertEqual(process.output, "blue ['red'] True\n")
 
     def test_the_output_of_a_process_is_there_for_the_report(self):
         spawn_python("-c", "print('what went wrong')").wait()

@@ -68,7 +68,10 @@ def file_with(journal: str, mode: str) -> Iterator[dict[str, str]]:
     connection.close()
     connection.ensure_connection()
     try:
-        yield {"DATABASE_CHANGES": json.dumps({"default": {"OPTIONS": changes}})}
+        yield {
+            "DATABASE_CHANGES": json.dumps({"default": {"OPTIONS": changes}}),
+            "EXTRA_APPS": "django.contrib.sessions",
+        }
     finally:
         connection.close()
         options["init_command"] = before
