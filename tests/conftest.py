@@ -8,7 +8,7 @@ from django.db import OperationalError, connections
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
-from tests import processes
+from tests import emptying, processes
 
 # A database takes its time, and more of it on a busy machine. The same examples at each run: a
 # change is judged by what it changed. The slow tests draw new ones.
@@ -47,6 +47,7 @@ def pytest_runtest_teardown() -> None:
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker) -> Iterator[None]:
+    emptying.install()
     yield
     processes.forget_all()
     with django_db_blocker.unblock():

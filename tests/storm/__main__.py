@@ -120,7 +120,7 @@ def parse(argv: Sequence[str] | None) -> Options:
     parser.add_argument("--engine", choices=list(STORM_SERVERS), default=SCHEMES[scheme])
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--seconds", type=float, default=150.0, help="how long it storms")
-    parser.add_argument("--jobs", type=int, default=20_000)
+    parser.add_argument("--jobs", type=int, default=22_000)
     parser.add_argument("--kills", type=int, default=210)
     parser.add_argument("--others", type=float, default=0.3, help="other process faults a second")
     parser.add_argument("--history", choices=["failures", "all"], help="default: by the seed")

@@ -2,10 +2,12 @@
 
 import threading
 import time
+from unittest.mock import patch
 
 import pytest
 from django.test import SimpleTestCase
 
+from django_sqlqueue.managers import JobQuerySet
 from django_sqlqueue.models import Job
 from django_sqlqueue.worker.pace import MOST, Pace
 from tests.processes import wait_until
@@ -39,12 +41,17 @@ class ChangingJobsTests(RunnerTestCase):
 
     def test_short_jobs_are_claimed_ahead(self):
         Job.objects.enqueue_many(("t.short", None) for _ in range(2000))
-        runner = self.start(threads=2)
-        ahead = []
-        wait_until(
-            lambda: ahead.append(runner.pool.waiting.qsize()) or self.count("done") == 2000, 60
-        )
-        self.assertGreater(max(ahead), 10)
+        claim, claimed = JobQuerySet.claim, []
+
+        def noted(*args, **options):
+            jobs = claim(*args, **options)
+            claimed.append(len(jobs))
+            return jobs
+
+        with patch.object(JobQuerySet, "claim", noted):
+            self.start(threads=2)
+            wait_until(lambda: self.count("done") == 2000, 60)
+        self.assertGreater(max(claimed), 10)
         self.assertEqual(Job.objects.filter(claims__gt=1).count(), 0)
 
     def test_the_surplus_is_given_back_when_jobs_turn_out_long(self):
