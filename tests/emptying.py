@@ -6,6 +6,7 @@ PostgreSQL new files: together that took longer than most tests.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,10 +16,16 @@ from django.db import connections
 KEPT = {"auth_permission", "django_content_type"}
 """Tables that hold the same after every test."""
 BLOATED = """
-    SELECT COALESCE(MAX(pg_relation_size(oid)), 0) > 200000 FROM pg_class
+    SELECT COALESCE(MAX(pg_total_relation_size(oid)), 0) > 1000000 FROM pg_class
     WHERE relkind = 'r' AND relname = ANY(%s)
 """
 """Is one of the tables so large, by dead rows too, that plans would differ by what ran before?"""
+OPEN = """
+    SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database()
+    AND pid <> pg_backend_pid() AND xact_start IS NOT NULL AND backend_type = 'client backend'
+"""
+"""How many other sessions have a transaction open? TRUNCATE would wait for them, DELETE not."""
+PATIENCE = 10.0
 
 
 def install() -> None:
@@ -35,11 +42,19 @@ def _empty_quickly(operations: Any) -> None:
         found = [table for table in tables if table not in KEPT]
         if self.connection.vendor != "postgresql" or options.get("reset_sequences"):
             return list(flush_of_django(self, style, found, **options))
-        with self.connection.cursor() as cursor:
-            cursor.execute(BLOATED, [found])
-            if cursor.fetchone()[0]:
-                return list(flush_of_django(self, style, found, **options))
+        if _ask(self.connection, BLOATED, [found]):
+            return list(flush_of_django(self, style, found, **options))
+        end = time.monotonic() + PATIENCE
+        while _ask(self.connection, OPEN):
+            assert time.monotonic() < end, "The test has left a transaction open."
+            time.sleep(0.01)
         # Foreign keys are checked at the end of the transaction.
         return [f"DELETE FROM {self.quote_name(table)}" for table in found]
 
     operations.sql_flush = sql_flush
+
+
+def _ask(connection: Any, question: str, params: Sequence[Any] = ()) -> Any:
+    with connection.cursor() as cursor:
+        cursor.execute(question, params)
+        return cursor.fetchone()[0]

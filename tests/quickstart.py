@@ -30,6 +30,8 @@ LIBRARIES = (
 """What most processes need and can be imported before there are settings."""
 AT_START = ("LD_", "LC_", "LANG", "MALLOC", "PYTHON", "TZ")
 """Beginnings of variables that a process has to know from its first moment."""
+UNKNOWN = 255
+"""The exit code of a process of which nobody knows how it has ended."""
 LONGEST = 200_000
 """Bytes of a request; the socket takes so many at once."""
 
@@ -53,7 +55,8 @@ class Server:
         """Say whether such a process may be a fork: it must begin as the server did."""
         changed = {name for name, _ in set(environ.items()) ^ set(self._environ.items())}
         changed -= {"PYTHONUNBUFFERED"}
-        return arguments[0] != "-c" and not any(name.startswith(AT_START) for name in changed)
+        is_known = arguments[0] == "-m" or arguments[0].endswith(".py")
+        return is_known and not any(name.startswith(AT_START) for name in changed)
 
     def start(
         self, arguments: Sequence[str], environ: Mapping[str, str], cwd: Path, output: int
@@ -91,13 +94,17 @@ class Fork:
         if self.returncode is None:
             if not select.select([self._end], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(self.args, timeout or 0)
-            self.returncode = int(os.read(self._end, 100))
+            said = os.read(self._end, 100)
             os.close(self._end)
+            # Nothing is said where the server has ended.
+            self.returncode = int(said) if said else UNKNOWN
         return self.returncode
 
     def send_signal(self, signum: int) -> None:
         if self.poll() is None:
-            os.kill(self.pid, signum)
+            # It may have ended since.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signum)
 
 
 def main() -> None:

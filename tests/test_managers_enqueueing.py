@@ -46,16 +46,22 @@ class EnqueueTests(TestCase):
         self.assertLess(abs(job.created_at - before), A_MOMENT)
 
     def test_the_job_returned_is_the_row_stored(self):
-        job = self.enqueue(
-            KIND, {"order": [1, None]}, dedup_key="7", ref="order:7", queue="mail", priority=-3,
-            run_at=NOON, deadline=NOON + timedelta(hours=1), max_attempts=2,
-        )  # fmt: skip
-        stored = Job.objects.get(pk=job.pk)
-        for field in Job._meta.concrete_fields:
-            with self.subTest(field=field.name):
-                self.assertEqual(getattr(job, field.attname), getattr(stored, field.attname))
-        self.assertFalse(stored._state.adding)
-        self.assertEqual(stored._state.db, job._state.db)
+        options: list[dict[str, Any]] = [
+            {},
+            {"deadline": 60 * A_MOMENT},
+            {
+                "dedup_key": "7", "ref": "order:7", "queue": "mail", "priority": -3,
+                "run_at": NOON, "deadline": NOON + timedelta(hours=1), "max_attempts": 2,
+            },
+        ]  # fmt: skip
+        for given in options:
+            job = self.enqueue(KIND, {"order": [1, None]}, **given)
+            stored = Job.objects.get(pk=job.pk)
+            for field in Job._meta.concrete_fields:
+                with self.subTest(field=field.name, given=given):
+                    self.assertEqual(getattr(job, field.attname), getattr(stored, field.attname))
+            self.assertFalse(stored._state.adding)
+            self.assertEqual(stored._state.db, job._state.db)
 
     def test_it_takes_one_statement(self):
         with CaptureQueriesContext(connection) as queries:

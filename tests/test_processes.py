@@ -1,11 +1,13 @@
 """Processes that tests start share the tests' database and do not outlive their test."""
 
 import signal
+import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
+from django_sqlqueue.models import Job
 from tests.processes import ProcessTestCase, outputs, spawn, spawn_python, wait_until
 from tests.testapp.models import Effect
 
@@ -49,6 +51,15 @@ class SpawnTests(ProcessTestCase):
         self.assertIsNone(server.poll())
         server.kill()
         self.assertEqual(server.poll(), -signal.SIGKILL)
+
+    def test_a_worker_starts_on_its_own_beside_all_apps(self):
+        job = Job.objects.enqueue("testapp.noop")
+        # Such a variable counts from the first moment: this is no fork of a process under test.
+        worker = spawn("runjobs", "--drain", env={"PYTHONHASHSEED": "0"})
+        self.assertEqual(worker.wait(), 0, worker.output)
+        self.assertIsInstance(worker.popen, subprocess.Popen)
+        job.refresh_from_db()
+        self.assertEqual(job.status, "done")
 
     def test_it_has_its_own_variables_arguments_and_session(self):
         code = (

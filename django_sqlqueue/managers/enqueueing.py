@@ -39,7 +39,10 @@ COLUMNS = (
 DECIDED = ("id", "created_at", "run_at", "deadline")
 """What the database decides of a new row; the rest of it is known."""
 DECIDED_OF_DUE = DECIDED[:2]
-"""The same where a job is due when it is created, and has no deadline."""
+"""The same where a job is due when it is created, and has no deadline.
+
+Both instants are the clock's of one statement then, on every engine.
+"""
 INSTANTS = ("run_at", "deadline", "created_at")
 NOW = After()
 KIND, DEDUP_KEY, PAYLOAD, RUN_AT, DEADLINE = map(
