@@ -149,9 +149,21 @@ def _completion_apart(name: str) -> None:
     execution._call_atomically = call_and_complete
 
 
+def _no_renewal(name: str) -> None:
+    from django_sqlqueue.engines import mariadb, postgresql, sqlite
+
+    def renew(self: Any, claims: Any, lease: float, now: Any) -> set[int]:
+        note(name)
+        return {job for job, _ in claims}
+
+    for engine in (mariadb.MariaDB, postgresql.PostgreSQL, sqlite.SQLite):
+        setattr(engine, "renew", renew)  # noqa: B010
+
+
 BREAKS: dict[str, Callable[[str], None]] = {
     "fence": _fence,
     "claim guard": _claim_guard,
     "late count": _rewriting(dict.fromkeys(("sqlite", "postgresql", "mysql"), LATE)),
     "completion apart": _completion_apart,
+    "no renewal": _no_renewal,
 }

@@ -44,19 +44,21 @@ def _renewing(renew: Callable[..., Any]) -> Callable[..., Any]:
         jobs, began = list(jobs), time.monotonic()
         before = _leases(self, jobs)
         held = renew(self, jobs, lease, **options)
-        # A claim whose row another transaction holds is still held, with the lease that it had.
         after = _leases(self, jobs)
+        # What was settled meanwhile has none any more.
         claims = [claim_of(job) for job in jobs if job.pk in held]
-        longer = [claim for claim in claims if after.get(claim[0]) != before.get(claim[0])]
-        journal.write("renewed", began=began, lease=lease, claims=longer)
+        claims = [claim for claim in claims if claim in before and claim in after]
+        longer = [claim for claim in claims if after[claim] > before[claim]]
+        left = [claim for claim in claims if after[claim] <= before[claim]]
+        journal.write("renewed", began=began, lease=lease, claims=longer, left=left)
         return held
 
     return recorded
 
 
-def _leases(table: Any, jobs: list[Any]) -> dict[int, Any]:
-    ids = [job.pk for job in jobs]
-    return dict(table.filter(pk__in=ids, status="running").values_list("pk", "lease_until"))
+def _leases(table: Any, jobs: list[Any]) -> dict[tuple[int, int], Any]:
+    running = table.filter(pk__in=[job.pk for job in jobs], status="running")
+    return {(pk, n): until for pk, n, until in running.values_list("pk", "claims", "lease_until")}
 
 
 def _settling(settle_many: Callable[..., Any]) -> Callable[..., Any]:

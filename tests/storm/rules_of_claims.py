@@ -9,8 +9,10 @@ from django_sqlqueue.lifecycle import SETTLED
 from tests.storm.breaches import Breach, Found, Rule
 from tests.storm.evidence import Claim, Evidence, Run
 
-AFTERMATH = 20.0
+AFTERMATH = 30.0
 """Seconds after a clock was moved in which leases that it measured may be around."""
+BLUR = 2.0
+"""Seconds within which all processes see that their clock was moved."""
 GIVES_BACK = ("defer", "release")
 """The moves that give an attempt back."""
 SWEEPS = ("reclaim", "expire")
@@ -94,13 +96,41 @@ def _may_be_given_back(evidence: Evidence, run: Run) -> bool:
     )
 
 
+def only_its_runner_ends_a_claim(evidence: Evidence) -> Found:
+    """Nobody but the runner that was given a claim has ended it, sweeps apart."""
+    for (job, number), settlings in evidence.settlings.items():
+        runners = {record["who"] for n, record in evidence.claims[job] if n == number}
+        for settling in settlings:
+            if settling.move in SWEEPS or not settling.ended or not runners:
+                continue
+            says = f"claim {number} was ended, by {settling.move}, by another"
+            yield None if settling.asked["who"] in runners else Breach("fence", says, job)
+
+
+def leases_are_renewed(evidence: Evidence) -> Found:
+    """A renewal lets a claim that it calls held hold on, but where another locks its row."""
+    engine = next(iter(evidence.by_what["storm"]), {}).get("engine")
+    moves = _clock_moves(evidence)
+    longer, left = 0, 0
+    for record in evidence.by_what["renewed"]:
+        longer += len(record["claims"])
+        left += len(record["left"])
+        yield from (None for _ in record["claims"])
+        if engine == "sqlite" and not _moved(moves, record["began"] - BLUR, record["at"]):
+            # It has no locks on rows.
+            for job, number in record["left"]:
+                yield Breach("renewal", f"claim {number} was called held, and not renewed", job)
+    if left > max(longer, 10):
+        yield Breach("renewal", f"{left} claims were not renewed, {longer} were")
+
+
 def live_leases_are_respected(evidence: Evidence) -> Found:
     """A job is claimed again only when its claim was ended, its lease over or its runner dead."""
-    clocks = _clock_faults(evidence)
+    moves = _clock_moves(evidence)
     for job, claims in evidence.claims.items():
         for (number, record), (later, taken) in pairwise(claims):
             at = taken["at"]
-            if any(begin <= at <= end for begin, end in clocks):
+            if _moved(moves, record["began"] - BLUR, at + BLUR):
                 continue
             until = evidence.lease_known_until((job, number), at)
             if at >= until or not evidence.was_alive_after(record["who"], at):
@@ -120,28 +150,46 @@ def _end_was_asked(evidence: Evidence, claim: Claim, before: float) -> bool:
 
 def sweeps_take_only_what_is_over(evidence: Evidence) -> Found:
     """What a sweep took back had a lease that was over, or a runner that was dead."""
-    clocks = _clock_faults(evidence)
+    moves = _clock_moves(evidence)
     for claim, settlings in evidence.settlings.items():
-        owners = [record["who"] for n, record in evidence.claims[claim[0]] if n == claim[1]]
+        given = [record for n, record in evidence.claims[claim[0]] if n == claim[1]]
         for settling in settlings:
             at = settling.asked["at"]
-            if settling.move not in SWEEPS or not settling.ended or not owners:
+            if settling.move not in SWEEPS or not settling.ended or not given:
                 continue
-            if any(begin <= at <= end for begin, end in clocks):
+            if _moved(moves, given[0]["began"] - BLUR, at + BLUR):
                 continue
             held = evidence.lease_known_until(claim, at) > at + 0.05
-            alive = evidence.was_alive_after(owners[0], at)
+            alive = evidence.was_alive_after(given[0]["who"], at)
             breach = Breach("lease", f"claim {claim[1]} was taken back while it held", claim[0])
             yield breach if held and alive else None
 
 
-def _clock_faults(evidence: Evidence) -> list[tuple[float, float]]:
-    """Return when leases could not be known, as clocks were moved."""
-    spans: list[tuple[float, float]] = []
-    for record in evidence.by_what["fault"]:
-        if record["moves_leases"]:
-            spans.append((record["at"] - 1, record["at"] + AFTERMATH))
-    return spans
+def leases_that_are_over_are_swept(evidence: Evidence) -> Found:
+    """Claims were taken back because their lease was over, without a sign of the runner's end."""
+    for settlings in evidence.settlings.values():
+        yield from (None for each in settlings if each.ended and each.asked["lease_over"])
+
+
+def leases_are_of_the_length_that_was_asked_for(evidence: Evidence) -> Found:
+    """At every sample no lease was longer than one, or over for long."""
+    moves = _clock_moves(evidence)
+    for sample in evidence.by_what["sample"]:
+        if _moved(moves, sample["at"] - AFTERMATH, sample["at"] + BLUR):
+            continue
+        for what in ("too_long", "long_over"):
+            wrong = sample[what]
+            says = f"its lease is {what.replace('_', ' ')}"
+            yield Breach("lease", says, wrong[0]) if wrong else None
+
+
+def _clock_moves(evidence: Evidence) -> list[float]:
+    return [record["at"] for record in evidence.by_what["fault"] if record["moves_leases"]]
+
+
+def _moved(moves: list[float], since: float, until: float) -> bool:
+    """Was a clock moved in between, so that a lease from before cannot be known?"""
+    return any(since <= at <= until for at in moves)
 
 
 RULES: tuple[Rule, ...] = (
@@ -149,7 +197,11 @@ RULES: tuple[Rule, ...] = (
     claims_only_grow,
     lost_claims_settle_nothing,
     rows_hold_what_their_last_claim_left,
+    only_its_runner_ends_a_claim,
     attempts_stay_within_the_budget,
+    leases_are_renewed,
+    leases_that_are_over_are_swept,
+    leases_are_of_the_length_that_was_asked_for,
     live_leases_are_respected,
     sweeps_take_only_what_is_over,
 )

@@ -146,7 +146,7 @@ class Storm:
         self.server.start()
         self.server.allow_writes()
         self.fleet.dismiss("producers", "operators", "old workers")
-        calming = Calming(self.options.quiet)
+        calming = Calming(self.options.quiet, hurries=self.options.clocks)
         while calming.goes_on(count_live()):
             self.fleet.wake_all()
             self.fleet.keep()
@@ -171,8 +171,8 @@ class Storm:
 class Calming:
     """Waits until nothing is live, as long as it becomes less every so often."""
 
-    def __init__(self, patience: float) -> None:
-        self._patience = patience
+    def __init__(self, patience: float, hurries: bool = False) -> None:
+        self._patience, self._hurries = patience, hurries
         self.fewest: int | None = None
         self._since = time.monotonic()
 
@@ -180,7 +180,7 @@ class Calming:
         if live is not None and (self.fewest is None or live < self.fewest):
             self.fewest, self._since = live, time.monotonic()
         waited = time.monotonic() - self._since
-        if waited > self._patience / 2:
+        if self._hurries and waited > self._patience / 2:
             run_all_now()
         return self.fewest != 0 and waited < self._patience
 

@@ -39,5 +39,9 @@ SHAPES: dict[str, Shape] = {
         },
         frozenset({"effect"}),
     ),
+    "no renewal": Shape(
+        {"menu": {"long": 1, "quick": 6}, "lease": 1.0, "kills": 0, "others": 0.0, "jobs": 150},
+        frozenset({"renewal"}),
+    ),
 }
 SHAPED: dict[str, Any] = {"seconds": 10.0, "quiet": 15.0, "database": 0.0}

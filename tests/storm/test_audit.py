@@ -8,6 +8,11 @@ from tests.storm.faults import KILLS
 from tests.storm.forging import LEASE, SECOND, History
 from tests.storm.planning import FAULTS, Force, plan
 
+NOTHING: dict[str, list[int]] = {
+    "twins": [], "overspent": [], "unleased": [], "too_long": [], "long_over": [],
+}  # fmt: skip
+"""What a sample shows while all is well."""
+
 
 @pytest.fixture
 def history() -> History:
@@ -129,13 +134,14 @@ def test_an_atomic_job_that_completed_though_asked_to_stop_has_its_effect(histor
         ({"twins": [["storm.keyed", "key", 2]]}, "twins"),
         ({"overspent": [1]}, "budget"),
         ({"unleased": [1]}, "stuck"),
+        ({"too_long": [1]}, "lease"),
+        ({"long_over": [1]}, "lease"),
     ],
 )
 def test_what_a_sample_shows_is_a_breach(history, sample, rule):
-    nothing = {"twins": [], "overspent": [], "unleased": []}
-    history.write("sample", **nothing)
+    history.write("sample", **NOTHING)
     assert history.rules_broken() == set()
-    history.write("sample", **{**nothing, **sample})
+    history.write("sample", **{**NOTHING, **sample})
     assert history.rules_broken() == {rule}
 
 
@@ -246,7 +252,7 @@ def two_claims(history: History, seconds: float) -> None:
     history.run(1, 2, "a", who=SECOND)
     history.settle(1, 2, who=SECOND)
     history.row(1, "a", claims=2)
-    history.write("renewed", began=0.0, lease=LEASE, claims=[])
+    history.write("renewed", began=0.0, lease=LEASE, claims=[], left=[])
 
 
 def test_a_claim_of_a_job_whose_lease_held_is_a_breach(history):
@@ -262,10 +268,43 @@ def test_a_claim_of_a_job_whose_lease_was_over_is_none(history):
 def test_renewals_let_a_lease_hold_on(history):
     two_claims(history, LEASE + 1)
     for began, rules in ((1.0, set()), (3.0, {"lease"})):
-        record = history.write("renewed", began=began, lease=LEASE, claims=[[1, 1]])
+        record = history.write("renewed", began=began, lease=LEASE, claims=[[1, 1]], left=[])
         record["at"] = began
         history.records.sort(key=lambda record: record["at"])
         assert history.rules_broken() == rules
+
+
+def test_a_claim_that_a_renewal_leaves_as_it_was_is_a_breach_where_no_row_is_locked(history):
+    history.good_job()
+    history.write("renewed", began=0.0, lease=LEASE, claims=[], left=[[1, 1]])
+    assert history.rules_broken() == set(), "another may have locked the row"
+    history.records[0]["engine"] = "sqlite"
+    assert history.rules_broken() == {"renewal"}
+
+
+def test_renewals_of_which_most_change_nothing_are_a_breach(history):
+    history.good_job()
+    for _ in range(11):
+        history.write("renewed", began=0.0, lease=LEASE, claims=[], left=[[1, 1]])
+    assert history.rules_broken() == {"renewal"}
+
+
+def test_a_claim_that_another_runner_has_ended_is_a_breach(history):
+    history.announce("a")
+    history.claim(1, 1)
+    history.run(1, 1, "a")
+    history.settle(1, 1, "reset", who=SECOND, status="ready")
+    history.claim(1, 2)
+    history.run(1, 2, "a")
+    history.settle(1, 2)
+    history.row(1, "a", claims=2)
+    assert "fence" in history.rules_broken()
+
+
+def test_a_lease_that_lasts_too_long_is_none_where_clocks_are_moved(history):
+    history.write("fault", moves_leases=True)
+    history.write("sample", **{**NOTHING, "too_long": [1]})
+    assert history.rules_broken() == set()
 
 
 def test_a_lease_does_not_bind_where_clocks_are_moved_or_the_runner_is_dead(history):
@@ -281,7 +320,7 @@ def test_a_sweep_that_took_a_lease_which_held_is_a_breach(history):
     history.good_job()
     history.records = [r for r in history.records if r["what"] not in ("settling", "settled")]
     history.settle(1, 1, "reclaim", SECOND, "ready")
-    history.write("renewed", began=0.0, lease=LEASE, claims=[])
+    history.write("renewed", began=0.0, lease=LEASE, claims=[], left=[])
     assert history.rules_broken() == {"lease"}
 
 
