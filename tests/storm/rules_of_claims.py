@@ -183,6 +183,11 @@ def leases_are_of_the_length_that_was_asked_for(evidence: Evidence) -> Found:
             yield Breach("lease", says, wrong[0]) if wrong else None
 
 
+def _clock_faults(evidence: Evidence) -> list[tuple[float, float]]:
+    """Return when instants could not be known, as clocks were moved."""
+    return [(at - BLUR, at + AFTERMATH) for at in _clock_moves(evidence)]
+
+
 def _clock_moves(evidence: Evidence) -> list[float]:
     return [record["at"] for record in evidence.by_what["fault"] if record["moves_leases"]]
 
