@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tests.storm import rules_of_claims, rules_of_jobs
+from tests.storm import rules_of_claims, rules_of_enqueueing, rules_of_jobs, rules_of_outcomes
 from tests.storm.breaches import Breach, Rule
 from tests.storm.evidence import Evidence, Tables
 from tests.storm.journal import Record
 
-RULES: tuple[Rule, ...] = (*rules_of_jobs.RULES, *rules_of_claims.RULES)
+RULES: tuple[Rule, ...] = (
+    *rules_of_jobs.RULES,
+    *rules_of_claims.RULES,
+    *rules_of_outcomes.RULES,
+    *rules_of_enqueueing.RULES,
+)
 
 
 @dataclass

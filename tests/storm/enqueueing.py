@@ -67,7 +67,8 @@ def token_of(job: NewJob) -> str:
 def _announce(jobs: Sequence[NewJob], *, marked: bool) -> str:
     txn = uuid.uuid4().hex
     facts = [[token_of(job), job.kind, job.dedup_key, job.payload.get("uri")] for job in jobs]
-    journal.write("intent", txn=txn, marked=marked, jobs=facts)
+    delays = {token_of(job): job.delay for job in jobs if job.delay is not None}
+    journal.write("intent", txn=txn, marked=marked, jobs=facts, delays=delays)
     return txn
 
 
@@ -80,15 +81,17 @@ def _report(what: str, txn: str, **facts: Any) -> None:
     journal.write(what, txn=txn, **facts)
 
 
-def _insert_each(jobs: Sequence[NewJob]) -> dict[str, list[str]]:
+def _insert_each(jobs: Sequence[NewJob]) -> dict[str, Any]:
     return {"absent": [token_of(job) for job in jobs if not Job.objects.enqueue(**_options(job))]}
 
 
-def _insert_in_bulk(jobs: Sequence[NewJob]) -> dict[str, list[str]]:
-    """Return which of the jobs may have met a twin, where some have."""
-    if Job.objects.enqueue_many(jobs) == len(jobs):
+def _insert_in_bulk(jobs: Sequence[NewJob]) -> dict[str, Any]:
+    """Return how many of the jobs have met a twin, and which may be those, where some have."""
+    refused = len(jobs) - Job.objects.enqueue_many(jobs)
+    if not refused:
         return {}
-    return {"doubtful": [token_of(job) for job in jobs if job.dedup_key is not None]}
+    keyed = [token_of(job) for job in jobs if job.dedup_key is not None]
+    return {"refused": refused, "doubtful": keyed}
 
 
 def _options(job: NewJob) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from tests.storm.journal import Record
@@ -21,6 +22,8 @@ class Tables:
     entries: list[dict[str, Any]] = field(default_factory=list)
     """The ledger: token and claims of each effect."""
     markers: set[str] = field(default_factory=set)
+    scratch: list[str] = field(default_factory=list)
+    """What handlers left in transactions that they did not end."""
 
 
 @dataclass
@@ -47,6 +50,7 @@ class Settling:
     move: str
     ended: bool | None = None
     """None where the answer is not known, or may have been undone."""
+    answered: float = inf
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,11 @@ class Promise:
     uri: str | None
     committed: bool | None
     """None where the answer was lost: either will do."""
+    key: str | None
+    began: float
+    ended: float
+    how: str
+    """How its transaction ended, by what the producer was told."""
 
 
 class Evidence:
@@ -115,6 +124,7 @@ class Evidence:
                 if answer is not None:
                     ended = number == newest[job] and str(job) in answer["statuses"]
                     settling.ended = ended if answer["certain"] or not ended else None
+                    settling.answered = answer["at"]
                 settlings[job, number].append(settling)
         return settlings
 
@@ -142,6 +152,11 @@ class Evidence:
     def was_alive_after(self, who: str, at: float) -> bool:
         return self.last_seen.get(who, 0.0) > at
 
+    def was_clock_moved(self, since: float, until: float) -> bool:
+        """Was a clock moved in between, by which the queue goes?"""
+        moves = [record["at"] for record in self.by_what["fault"] if record["moves_leases"]]
+        return any(since <= at <= until for at in moves)
+
     def promises(self) -> list[Promise]:
         """Return what became of each job that a producer announced."""
         ends = {
@@ -151,10 +166,13 @@ class Evidence:
         }
         found = []
         for intent in self.by_what["intent"]:
-            end = ends.get(intent["txn"], {"what": "unknown"})
-            for token, kind, _, uri in intent["jobs"]:
+            end = ends.get(intent["txn"], {"what": "unknown", "at": inf})
+            times = intent["at"], end["at"]
+            for token, kind, key, uri in intent["jobs"]:
                 committed = self._committed(intent, end, token)
-                found.append(Promise(token, kind, intent["txn"], uri, committed))
+                found.append(
+                    Promise(token, kind, intent["txn"], uri, committed, key, *times, end["what"])
+                )
         return found
 
     def _committed(self, intent: Record, end: Record, token: str) -> bool | None:

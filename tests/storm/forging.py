@@ -30,8 +30,11 @@ class History:
     def wait(self, seconds: float) -> None:
         self._clock = itertools.count(next(self._clock) + int(seconds * 10))
 
-    def announce(self, token: str, end: str = "commit", kind: str = "storm.quick", **facts: Any):
-        self.write("intent", txn=token, marked=True, jobs=[[token, kind, None, None]])
+    def announce(self, token: str, end: str = "commit", kind: str = "storm.quick",
+                 key: str | None = None, delay: float | None = None, **facts: Any):  # fmt: skip
+        delays = {} if delay is None else {token: delay}
+        jobs = [[token, kind, key, None]]
+        self.write("intent", txn=token, marked=True, jobs=jobs, delays=delays)
         if end in ("commit", "rollback", "unknown"):
             self.write(end, txn=token, **facts)
         if end == "commit":
@@ -61,7 +64,7 @@ class History:
             "id": job, "token": token, "kind": "storm.quick", "status": status, "attempts": 1,
             "max_attempts": 5, "claims": 1, "dedup_key": None, "last_error": "", "name": None,
             "result": {"claims": columns.get("claims", 1)} if status == "done" else None,
-            "lease_owner": None, **columns,
+            "lease_owner": None, "cancel_requested_at": None, **columns,
         }  # fmt: skip
         self.tables.jobs.append(row)
         return row

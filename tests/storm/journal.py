@@ -104,5 +104,5 @@ class Tally:
         elif record["what"] == "end":
             self.ended += 1
         elif record["what"] == "commit":
-            absent = len(record.get("absent", ()))
+            absent = len(record.get("absent", ())) + record.get("refused", 0)
             self.committed += self._announced.pop(record["txn"], 0) - absent

@@ -20,7 +20,7 @@ Dice = random.Random
 
 COLUMNS = (
     "id", "kind", "status", "attempts", "max_attempts", "claims", "dedup_key", "last_error",
-    "result", "name", "payload", "lease_owner",
+    "result", "name", "payload", "lease_owner", "cancel_requested_at",
 )  # fmt: skip
 OLD = 20.0
 """Seconds after which a settled job may be deleted by a cleanup; clocks move by less."""
@@ -30,7 +30,13 @@ def state_of(job: Job) -> dict[str, Any]:
     """Return what the audit looks at of a row."""
     row = {name: getattr(job, name) for name in COLUMNS if name != "payload"}
     payload = job.payload if isinstance(job.payload, dict) else {}
-    return {**row, "token": payload.get("token"), "lease_until": str(job.lease_until)}
+    asked = job.cancel_requested_at
+    return {
+        **row,
+        "token": payload.get("token"),
+        "lease_until": str(job.lease_until),
+        "cancel_requested_at": None if asked is None else str(asked),
+    }
 
 
 def operate(seed: int, seconds: float, every: float) -> None:
@@ -55,39 +61,42 @@ def _some(dice: Dice, most: int, **where: Any) -> list[int]:
     return dice.sample(ids, min(len(ids), dice.randint(1, most)))
 
 
+def _noted(what: str, ids: list[int]) -> Any:
+    """Write down what is about to be done to these jobs; return them."""
+    journal.write(what, ids=ids)
+    return Job.objects.filter(pk__in=ids)
+
+
 def _cancel(dice: Dice) -> int:
-    return Job.objects.filter(pk__in=_some(dice, 5, status__in=LIVE)).cancel()
+    return int(_noted("cancelling", _some(dice, 5, status__in=LIVE)).cancel())
 
 
 def _cancel_running(dice: Dice) -> int:
-    return Job.objects.filter(pk__in=_some(dice, 3, status="running")).cancel()
+    return int(_noted("cancelling", _some(dice, 3, status="running")).cancel())
 
 
 def _cancel_crosswise(dice: Dice) -> int:
     """Cancel one by one in a transaction, against the order in which others lock."""
     ids = sorted(_some(dice, 20, status__in=LIVE, kind="storm.quick"), reverse=True)
     with transaction.atomic():
-        return sum(Job.objects.filter(pk=pk).cancel() for pk in ids)
+        return sum(_noted("cancelling", [pk]).cancel() for pk in ids)
 
 
 def _requeue(dice: Dice) -> int:
     """Requeue what failed or was cancelled, but no effect that may have happened."""
     kinds = ("storm.quick", "storm.keyed", "storm.moody", "storm.slow", "storm.coroutine")
     ids = _some(dice, 30, status__in=(FAILED, CANCELLED), kind__in=kinds)
-    journal.write("requeueing", ids=ids)
-    return Job.objects.filter(pk__in=ids).requeue()
+    return int(_noted("requeueing", ids).requeue())
 
 
 def _requeue_done(dice: Dice) -> int:
     ids = _some(dice, 10, status="done", kind__in=("storm.quick", "storm.keyed"))
-    journal.write("requeueing", ids=ids)
-    return Job.objects.filter(pk__in=ids).requeue()
+    return int(_noted("requeueing", ids).requeue())
 
 
 def _requeue_one(dice: Dice) -> int:
     ids = _some(dice, 1, status="failed", kind__in=("storm.moody", "storm.atomic"))
-    journal.write("requeueing", ids=ids)
-    return sum(job.requeue(0.2) for job in Job.objects.filter(pk__in=ids))
+    return sum(job.requeue(0.2) for job in _noted("requeueing", ids))
 
 
 def _change_priority(dice: Dice) -> int:
@@ -100,7 +109,7 @@ def _move(dice: Dice) -> int:
 
 
 def _run_now(dice: Dice) -> int:
-    return Job.objects.filter(pk__in=_some(dice, 40)).run_now()
+    return int(_noted("hurrying", _some(dice, 40)).run_now())
 
 
 def _remove(dice: Dice) -> int:

@@ -57,8 +57,8 @@ def done_jobs_ran_to_their_end(evidence: Evidence) -> Found:
     """The last claim of a job that is done ran its handler to the end."""
     for row in evidence.rows.values():
         if row["status"] == DONE:
-            runs = [run for run in evidence.runs[row["id"]] if run.claim[1] == row["claims"]]
-            whole = any(run.to_the_end for run in runs)
+            runs = evidence.runs.get(row["id"], ())
+            whole = any(run.to_the_end for run in runs if run.claim[1] == row["claims"])
             yield None if whole else Breach("unrun", "no run of its claim ended", row["id"])
 
 

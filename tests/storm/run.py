@@ -222,7 +222,7 @@ def take_back(within: float) -> None:
 def collect() -> Tables:
     """Read the tables as they are when all is quiet."""
     from django_sqlqueue.models import Attempt, Job
-    from tests.storm.models import Entry, Marker
+    from tests.storm.models import Entry, Marker, Scratch
     from tests.storm.operators import state_of
 
     attempts = Attempt.objects.values("job_id", "number", "outcome", "reason", "runner")
@@ -231,4 +231,5 @@ def collect() -> Tables:
         attempts=[dict(each) for each in attempts],
         entries=[dict(each) for each in Entry.objects.values("token", "claims")],
         markers=set(Marker.objects.values_list("txn", flat=True)),
+        scratch=list(Scratch.objects.values_list("name", flat=True)),
     )

@@ -56,6 +56,7 @@ def test_a_job_that_a_cleanup_deleted_is_judged_by_what_was_written_down(history
 
 def test_a_rolled_back_job_that_has_a_row_or_ran_is_a_ghost(history):
     history.announce("a", "rollback")
+    history.write("cancelling", ids=[1])
     history.row(1, "a", status="cancelled")
     history.announce("b", "rollback")
     history.run(2, 1, "b")
@@ -92,6 +93,12 @@ def test_a_done_job_whose_run_did_not_end_is_a_breach(history, end):
     assert history.rules_broken() == {"unrun"}
 
 
+def test_a_done_job_that_never_ran_is_a_breach(history):
+    history.announce("a")
+    history.row(1, "a")
+    assert history.rules_broken() == {"unrun"}
+
+
 def test_a_run_of_an_earlier_claim_does_not_count(history):
     history.announce("a")
     history.run(1, 1, "a")
@@ -110,7 +117,8 @@ def test_an_effect_is_there_once_where_the_job_is_done(history, number):
 
 def test_an_effect_of_a_job_that_is_not_done_is_a_breach(history):
     history.announce("a", kind="storm.atomic")
-    history.row(1, "a", status="failed", kind="storm.atomic", last_error="lease_expired")
+    spent = {"attempts": 5, "last_error": "lease_expired"}
+    history.row(1, "a", status="failed", kind="storm.atomic", **spent)
     history.tables.entries += [{"token": "a", "claims": 1}]
     assert history.rules_broken() == {"effect"}
 
@@ -123,6 +131,7 @@ def test_an_effect_of_another_claim_than_the_last_is_a_breach(history):
 
 def test_an_atomic_job_that_completed_though_asked_to_stop_has_its_effect(history):
     row = history.good_job(kind="storm.atomic")
+    history.write("cancelling", ids=[1])
     row["status"] = "cancelled"
     history.tables.entries += [{"token": "a", "claims": 1}]
     assert history.rules_broken() == set()
@@ -203,15 +212,15 @@ def test_a_claim_that_was_ended_after_a_later_one_was_given_is_a_breach(history)
 
 
 @pytest.mark.parametrize(
-    "columns",
+    ("end", "columns"),
     [
-        {"status": "done", "result": {"claims": 1}, "claims": 2},
-        {"status": "failed", "last_error": "asked by claim 1", "claims": 2},
+        ("return", {"status": "done", "result": {"claims": 1}, "claims": 2}),
+        ("Abandon", {"status": "failed", "last_error": "asked by claim 1", "claims": 2}),
     ],
 )
-def test_a_row_that_holds_what_an_earlier_claim_left_is_a_breach(history, columns):
+def test_a_row_that_holds_what_an_earlier_claim_left_is_a_breach(history, end, columns):
     history.announce("a")
-    history.run(1, 2, "a")
+    history.run(1, 2, "a", end)
     history.row(1, "a", **columns)
     assert history.rules_broken() == {"fence"}
 
@@ -339,7 +348,7 @@ def test_a_schedule_may_wait_but_not_run(history):
 
 def test_a_failure_without_a_reason_is_a_breach(history):
     history.announce("a")
-    history.row(1, "a", status="failed")
+    history.row(1, "a", status="failed", attempts=5)
     assert history.rules_broken() == {"reason"}
 
 
