@@ -127,7 +127,7 @@ class Runner:
 
     def _lanes(self) -> list[tuple[Any, list[str]]]:
         """Return who has room for which kinds: threads, and the event loop for coroutines."""
-        if self._is_recycling() or self.jobs_left == 0:
+        if self._is_recycling() or self.jobs_left == 0 or self.settler.is_behind:
             return []
         kinds = self.kinds.now()
         on_loop = [kind for kind in kinds if execution.runs_on_event_loop(kind)]
@@ -205,8 +205,7 @@ class Runner:
 
     def _stored(self) -> None:
         self.attempts.moved_at = time.monotonic()
-        if not self.holdings or not self.pool.pace.ahead:
-            self.bell.ring()
+        self.bell.ring()
 
     def _check_in(self) -> None:
         """Show this worker, unless its loop has made no good pass for long."""

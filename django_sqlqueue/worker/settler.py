@@ -28,6 +28,9 @@ GROUP = 200
 GATHER = 0.005
 """Seconds that a group may gather while more jobs wait to start."""
 
+BEHIND = 1000
+"""So many outcomes may wait to be stored: all that a crash would let run a second time."""
+
 STUBBORN = 5
 """So many failures without a passing cause may be due to the outcome itself."""
 
@@ -52,6 +55,11 @@ class Settler(threading.Thread):
     @property
     def backlog(self) -> int:
         return self._outcomes.qsize()
+
+    @property
+    def is_behind(self) -> bool:
+        """Do jobs run faster than their outcomes are stored?"""
+        return self.backlog > BEHIND
 
     def finish(self) -> None:
         """Store what is left and end; join() waits for it."""

@@ -10,6 +10,7 @@ from django.test import SimpleTestCase
 from django_sqlqueue.managers import JobQuerySet
 from django_sqlqueue.models import Job
 from django_sqlqueue.worker.pace import MOST, Pace
+from django_sqlqueue.worker.settler import BEHIND
 from tests.processes import wait_until
 from tests.testapp.models import Effect
 from tests.worker.base import RunnerTestCase, WorkerTestCase
@@ -53,6 +54,20 @@ class ChangingJobsTests(RunnerTestCase):
             wait_until(lambda: self.count("done") == 2000, 60)
         self.assertGreater(max(claimed), 10)
         self.assertEqual(Job.objects.filter(claims__gt=1).count(), 0)
+
+    def test_no_more_is_run_than_can_be_stored_soon(self):
+        Job.objects.enqueue_many(("t.short", None) for _ in range(6000))
+        settle_many, behind = JobQuerySet.settle_many, []
+
+        def slowly(*args, **options):
+            behind.append(runner.settler.backlog)
+            time.sleep(0.02)
+            return settle_many(*args, **options)
+
+        with patch.object(JobQuerySet, "settle_many", slowly):
+            runner = self.start(threads=4)
+            wait_until(lambda: self.count("done") == 6000, 60)
+        self.assertLess(max(behind), BEHIND + MOST + 100)
 
     def test_the_surplus_is_given_back_when_jobs_turn_out_long(self):
         short = [("t.short", None)] * 300
