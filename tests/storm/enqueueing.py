@@ -88,10 +88,8 @@ def _insert_each(jobs: Sequence[NewJob]) -> dict[str, Any]:
 def _insert_in_bulk(jobs: Sequence[NewJob]) -> dict[str, Any]:
     """Return how many of the jobs have met a twin, and which may be those, where some have."""
     refused = len(jobs) - Job.objects.enqueue_many(jobs)
-    if not refused:
-        return {}
     keyed = [token_of(job) for job in jobs if job.dedup_key is not None]
-    return {"refused": refused, "doubtful": keyed}
+    return {"refused": refused, "doubtful": keyed if refused else []}
 
 
 def _options(job: NewJob) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tests.storm.enqueueing import enqueue_alone, enqueue_together, new_job
 Dice = random.Random
 
 URIS = [f"storm:/shelf/{number}" for number in range(40)]
-KEYS = [f"key {number}" for number in range(12)]
+KEYS = [f"key {number}" for number in range(8)]
 MOODS = ("defers", "retries", "fine", "abandons", "fails", "leaves")
 MESSES = ("open block", "open by SQL", "broken block", "leaked connection", "closed connection")
 

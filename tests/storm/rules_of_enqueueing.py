@@ -8,10 +8,17 @@ from typing import Any
 
 from django_sqlqueue.lifecycle import CANCELLED
 from tests.storm.breaches import Breach, Found, Rule
+from tests.storm.database_faults import DATABASE_FAULTS
 from tests.storm.evidence import Evidence, Promise
 
 TROUBLES = {"OperationalError", "InterfaceError", "InternalError"}
 """What callers may see of a database in trouble; one engine calls its being read-only internal."""
+AROUND = 5.0
+"""Seconds before or after a fault of the database begins or ends in which it explains an error."""
+SOON = 1.0
+"""Seconds after which an error may be the end of a wait for locks."""
+FEW = 10
+"""How many errors nothing needs to explain: two transactions may wait for each other."""
 EARLY = 0.05
 """Seconds by which two clocks of a machine may differ."""
 BLUR = 2.0
@@ -57,7 +64,7 @@ def as_many_came_in_as_was_said(evidence: Evidence) -> Found:
             missing = [each for each in record["doubtful"] if each not in evidence.row_of_token]
             says = f"{record['refused']} were refused, {len(missing)} are missing: {missing}"
             right = len(missing) == record["refused"]
-            yield None if right else Breach("refused", says, None, record["doubtful"][0])
+            yield None if right else Breach("refused", f"{says} of {record['txn']}")
 
 
 def errors_are_those_of_a_database_in_trouble(evidence: Evidence) -> Found:
@@ -67,6 +74,22 @@ def errors_are_those_of_a_database_in_trouble(evidence: Evidence) -> Found:
         expected = error is None or error in TROUBLES
         says = f"{error} in {record.get('verb') or record.get('txn')}"
         yield None if expected else Breach("error", says)
+
+
+def errors_come_with_faults(evidence: Evidence) -> Found:
+    """Few who enqueued saw an error at once while nothing was wrong with the database."""
+    names = {fault.name for fault in DATABASE_FAULTS}
+    faults = [record["at"] for record in evidence.by_what["fault"] if record.get("name") in names]
+    began = {intent["txn"]: intent["at"] for intent in evidence.by_what["intent"]}
+    unexplained = [
+        record
+        for record in evidence.by_what["unknown"]
+        if record["at"] - began[record["txn"]] < SOON
+        and not any(abs(record["at"] - at) < AROUND for at in faults)
+    ]
+    yield from (None for _ in began)
+    if len(unexplained) > max(FEW, len(began) / 20):
+        yield Breach("error", f"{len(unexplained)} of {len(began)} saw one, as {unexplained[0]}")
 
 
 def tokens_are_of_one_job(evidence: Evidence) -> Found:
@@ -111,6 +134,7 @@ RULES: tuple[Rule, ...] = (
     refused_jobs_had_a_twin,
     as_many_came_in_as_was_said,
     errors_are_those_of_a_database_in_trouble,
+    errors_come_with_faults,
     tokens_are_of_one_job,
     delayed_jobs_wait,
 )

@@ -190,6 +190,15 @@ def test_nobody_sees_an_error_but_those_of_a_database_in_trouble(history, error,
     assert history.rules_broken() == rules
 
 
+@pytest.mark.parametrize("name", ["database killed", "long writer"])
+def test_errors_that_no_fault_of_the_database_explains_are_a_breach(history, name):
+    for number in range(11):
+        history.announce(str(number), "unknown", error="OperationalError")
+    assert history.rules_broken() == {"error"}
+    history.write("fault", name=name, moves_leases=False)
+    assert history.rules_broken() == set()
+
+
 def test_two_jobs_of_one_token_are_a_breach(history):
     history.good_job()
     history.good_job(2, "b")
@@ -221,7 +230,7 @@ def test_a_job_that_waits_or_whose_clock_is_moved_is_not_early(history):
     history.run(1, 1, "a")
     history.row(1, "a")
     history.announce("b", delay=2.0)
-    history.write("fault", moves_leases=True)
+    history.write("fault", name="clock of the host moved", moves_leases=True)
     history.run(2, 1, "b")
     history.row(2, "b")
     assert history.rules_broken() == set()
