@@ -21,7 +21,8 @@ class QueryLogTests(FaultTestCase):
 
     def check(self, number: int, most: float) -> None:
         worker = self.start("--threads", "2", "--lease", "60", DEBUG="1")
-        self.run_jobs(40)
+        # As many as are claimed ahead at once, with their payloads.
+        self.run_jobs(100)
         before = megabytes(worker)
         self.run_jobs(number)
         self.assertLess(megabytes(worker) - before, most, worker.output[-2000:])
