@@ -35,7 +35,7 @@ SCHEMES = {"sqlite": "sqlite", "postgres": "postgresql", "postgresql": "postgres
 NOTHING_TO_DO = 0
 MOST_SHOWN = 5
 MANY_KILLS = 100
-"""So many, and some runner that stands still has lost its lease to a sweep."""
+"""So many, and sweeps have something to take back, also from runners that stand still."""
 
 Made = TypeVar("Made", Disk, Clock)
 
@@ -105,7 +105,7 @@ def unasked_of(report: Report, options: Options) -> list[str]:
     if options.history != "all":
         found = [line for line in found if "kept_histories" not in line]
     if options.kills < MANY_KILLS:
-        found = [line for line in found if "are_over_are_swept" not in line]
+        found = [line for line in found if "swept" not in line and "sweeps" not in line]
     judged = asked["committed_jobs_are_settled"]
     if judged < options.jobs * 0.9:
         found.append(f"it judged {judged} of {options.jobs} jobs")

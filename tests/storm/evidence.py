@@ -12,6 +12,9 @@ from tests.storm.journal import Record
 
 Claim = tuple[int, int]
 
+BLUR = 2.0
+"""Seconds within which all processes see that their clock was moved."""
+
 
 @dataclass
 class Tables:

@@ -7,12 +7,10 @@ from itertools import pairwise
 
 from django_sqlqueue.lifecycle import SETTLED
 from tests.storm.breaches import Breach, Found, Rule
-from tests.storm.evidence import Claim, Evidence, Run
+from tests.storm.evidence import BLUR, Claim, Evidence, Run
 
 AFTERMATH = 30.0
 """Seconds after a clock was moved in which leases that it measured may be around."""
-BLUR = 2.0
-"""Seconds within which all processes see that their clock was moved."""
 GIVES_BACK = ("defer", "release")
 """The moves that give an attempt back."""
 SWEEPS = ("reclaim", "expire")
@@ -110,13 +108,14 @@ def only_its_runner_ends_a_claim(evidence: Evidence) -> Found:
 def leases_are_renewed(evidence: Evidence) -> Found:
     """A renewal lets a claim that it calls held hold on, but where another locks its row."""
     engine = next(iter(evidence.by_what["storm"]), {}).get("engine")
-    moves = _clock_moves(evidence)
     longer, left = 0, 0
     for record in evidence.by_what["renewed"]:
         longer += len(record["claims"])
         left += len(record["left"])
         yield from (None for _ in record["claims"])
-        if engine == "sqlite" and not _moved(moves, record["began"] - BLUR, record["at"]):
+        if engine == "sqlite" and not evidence.was_clock_moved(
+            record["began"] - BLUR, record["at"]
+        ):
             # It has no locks on rows.
             for job, number in record["left"]:
                 yield Breach("renewal", f"claim {number} was called held, and not renewed", job)
@@ -126,11 +125,10 @@ def leases_are_renewed(evidence: Evidence) -> Found:
 
 def live_leases_are_respected(evidence: Evidence) -> Found:
     """A job is claimed again only when its claim was ended, its lease over or its runner dead."""
-    moves = _clock_moves(evidence)
     for job, claims in evidence.claims.items():
         for (number, record), (later, taken) in pairwise(claims):
             at = taken["at"]
-            if _moved(moves, record["began"] - BLUR, at + BLUR):
+            if evidence.was_clock_moved(record["began"] - BLUR, at + BLUR):
                 continue
             until = evidence.lease_known_until((job, number), at)
             if at >= until or not evidence.was_alive_after(record["who"], at):
@@ -150,14 +148,13 @@ def _end_was_asked(evidence: Evidence, claim: Claim, before: float) -> bool:
 
 def sweeps_take_only_what_is_over(evidence: Evidence) -> Found:
     """What a sweep took back had a lease that was over, or a runner that was dead."""
-    moves = _clock_moves(evidence)
     for claim, settlings in evidence.settlings.items():
         given = [record for n, record in evidence.claims[claim[0]] if n == claim[1]]
         for settling in settlings:
             at = settling.asked["at"]
             if settling.move not in SWEEPS or not settling.ended or not given:
                 continue
-            if _moved(moves, given[0]["began"] - BLUR, at + BLUR):
+            if evidence.was_clock_moved(given[0]["began"] - BLUR, at + BLUR):
                 continue
             held = evidence.lease_known_until(claim, at) > at + 0.05
             alive = evidence.was_alive_after(given[0]["who"], at)
@@ -173,28 +170,13 @@ def leases_that_are_over_are_swept(evidence: Evidence) -> Found:
 
 def leases_are_of_the_length_that_was_asked_for(evidence: Evidence) -> Found:
     """At every sample no lease was longer than one, or over for long."""
-    moves = _clock_moves(evidence)
     for sample in evidence.by_what["sample"]:
-        if _moved(moves, sample["at"] - AFTERMATH, sample["at"] + BLUR):
+        if evidence.was_clock_moved(sample["at"] - AFTERMATH, sample["at"] + BLUR):
             continue
         for what in ("too_long", "long_over"):
             wrong = sample[what]
             says = f"its lease is {what.replace('_', ' ')}"
             yield Breach("lease", says, wrong[0]) if wrong else None
-
-
-def _clock_faults(evidence: Evidence) -> list[tuple[float, float]]:
-    """Return when instants could not be known, as clocks were moved."""
-    return [(at - BLUR, at + AFTERMATH) for at in _clock_moves(evidence)]
-
-
-def _clock_moves(evidence: Evidence) -> list[float]:
-    return [record["at"] for record in evidence.by_what["fault"] if record["moves_leases"]]
-
-
-def _moved(moves: list[float], since: float, until: float) -> bool:
-    """Was a clock moved in between, so that a lease from before cannot be known?"""
-    return any(since <= at <= until for at in moves)
 
 
 RULES: tuple[Rule, ...] = (

@@ -9,7 +9,7 @@ from typing import Any
 from django_sqlqueue.lifecycle import CANCELLED
 from tests.storm.breaches import Breach, Found, Rule
 from tests.storm.database_faults import DATABASE_FAULTS
-from tests.storm.evidence import Evidence, Promise
+from tests.storm.evidence import BLUR, Evidence, Promise
 
 TROUBLES = {"OperationalError", "InterfaceError", "InternalError"}
 """What callers may see of a database in trouble; one engine calls its being read-only internal."""
@@ -21,8 +21,6 @@ FEW = 10
 """How many errors nothing needs to explain: two transactions may wait for each other."""
 EARLY = 0.05
 """Seconds by which two clocks of a machine may differ."""
-BLUR = 2.0
-"""Seconds within which all processes see that their clock was moved."""
 
 
 def refused_jobs_had_a_twin(evidence: Evidence) -> Found:
