@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf
 from typing import Any
 
@@ -142,23 +143,24 @@ class Evidence:
         ]
         return max([*known, *renewals], default=0.0)
 
-    @property
+    @cached_property
     def renewals(self) -> dict[Claim, list[Record]]:
-        if "_renewals" not in self.__dict__:
-            found: dict[Claim, list[Record]] = defaultdict(list)
-            for record in self.by_what["renewed"]:
-                for job, number in record["claims"]:
-                    found[job, number].append(record)
-            self.__dict__["_renewals"] = found
-        return self.__dict__["_renewals"]
+        found: dict[Claim, list[Record]] = defaultdict(list)
+        for record in self.by_what["renewed"]:
+            for job, number in record["claims"]:
+                found[job, number].append(record)
+        return found
 
     def was_alive_after(self, who: str, at: float) -> bool:
         return self.last_seen.get(who, 0.0) > at
 
     def was_clock_moved(self, since: float, until: float) -> bool:
         """Was a clock moved in between, by which the queue goes?"""
-        moves = [record["at"] for record in self.by_what["fault"] if record["moves_leases"]]
-        return any(since <= at <= until for at in moves)
+        return any(since <= at <= until for at in self._clock_moves)
+
+    @cached_property
+    def _clock_moves(self) -> list[float]:
+        return [record["at"] for record in self.by_what["fault"] if record["moves_leases"]]
 
     def promises(self) -> list[Promise]:
         """Return what became of each job that a producer announced."""
