@@ -180,7 +180,7 @@ class BusyWorkerTests(FaultTestCase, Table):
             Job.objects.enqueue_many([NewJob("faults.noop") for _ in range(100)])
             time.sleep(0.2)
         self.assertFalse(Job.objects.filter(pk__in=old).exists())
-        self.assertIn("past their retention", worker.output)
+        wait_until(lambda: "past their retention" in worker.output)
         self.end(worker)
 
     def test_an_expired_lease_is_taken_back_by_a_worker_whose_threads_are_all_busy(self):

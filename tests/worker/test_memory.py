@@ -72,7 +72,7 @@ class LongDrainTests(FaultTestCase):
         print("megabytes by tenths:", *map(round, sizes))
         # The drivers keep so many prepared statements, which are all there after a while.
         self.assertLess(sizes[-1] - sizes[len(sizes) // 2], 15)
-        self.assertLess(sizes[-1] - sizes[0], 50)
+        self.assertLess(sizes[-1] - sizes[0], 25)
         self.assertGreater(min(paces[1:9]), max(paces[1:9]) / 4)
 
     def wait_for_left(self, left: int) -> None:
