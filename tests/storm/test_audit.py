@@ -289,6 +289,8 @@ def test_a_claim_that_a_renewal_leaves_as_it_was_is_a_breach_where_no_row_is_loc
     assert history.rules_broken() == set(), "another may have locked the row"
     history.records[0]["engine"] = "sqlite"
     assert history.rules_broken() == {"renewal"}
+    history.records[2:2] = [{"what": "fault", "moves_leases": True, "at": 0.2, "who": "0"}]
+    assert history.rules_broken() == set(), "its clock was moved since it was given"
 
 
 def test_renewals_of_which_most_change_nothing_are_a_breach(history):
