@@ -62,6 +62,7 @@ class Runner:
         self.settler.on_stored = self._stored
         self._patience = Patience("Claiming")
         self._claimed = 0
+        self._waits_for_settler = False
         self._out_of_reach = 0
         self._busy = Busy(options.threads)
         self._over = threading.Event()
@@ -127,7 +128,8 @@ class Runner:
 
     def _lanes(self) -> list[tuple[Any, list[str]]]:
         """Return who has room for which kinds: threads, and the event loop for coroutines."""
-        if self._is_recycling() or self.jobs_left == 0 or self.settler.is_behind:
+        self._waits_for_settler = self.settler.is_behind
+        if self._is_recycling() or self.jobs_left == 0 or self._waits_for_settler:
             return []
         kinds = self.kinds.now()
         on_loop = [kind for kind in kinds if execution.runs_on_event_loop(kind)]
@@ -205,7 +207,8 @@ class Runner:
 
     def _stored(self) -> None:
         self.attempts.moved_at = time.monotonic()
-        self.bell.ring()
+        if not self.holdings or not self.pool.pace.ahead or self._waits_for_settler:
+            self.bell.ring()
 
     def _check_in(self) -> None:
         """Show this worker, unless its loop has made no good pass for long."""
