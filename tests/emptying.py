@@ -40,9 +40,8 @@ def _empty_quickly(operations: Any) -> None:
 
     def sql_flush(self: Any, style: Any, tables: Sequence[str], **options: Any) -> list[str]:
         found = [table for table in tables if table not in KEPT]
-        if self.connection.vendor != "postgresql" or options.get("reset_sequences"):
-            return list(flush_of_django(self, style, found, **options))
-        if _ask(self.connection, BLOATED, [found]):
+        is_ours = self.connection.vendor == "postgresql" and not options.get("reset_sequences")
+        if not is_ours or _ask(self.connection, BLOATED, [found]):
             return list(flush_of_django(self, style, found, **options))
         end = time.monotonic() + PATIENCE
         while _ask(self.connection, OPEN):

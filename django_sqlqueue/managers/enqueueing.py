@@ -89,12 +89,12 @@ class Enqueueing(PinnedQuerySet):
     def _new_job(self, engine: Engine, row: tuple[Any, ...], decided: dict[str, Any]) -> Job:
         values = dict(_defaults(self.model))
         values.update(zip(COLUMNS, row, strict=True))
-        values.update(decided)
-        values["run_at"] = decided.get("run_at", decided["created_at"])
+        values.update(decided, run_at=decided.get("run_at"))
         if (read := engine.instant_reader()) is not None:
             for name in INSTANTS:
                 if values[name] is not None:
                     values[name] = read(values[name])
+        values["run_at"] = values["run_at"] or values["created_at"]
         values["updated_at"] = values["created_at"]
         values["payload"] = payloads.load(values["payload"])
         job: Job = instance(self.model, engine.connection.alias, values)

@@ -151,6 +151,10 @@ class Evidence:
                 found[job, number].append(record)
         return found
 
+    def last_runs(self, row: dict[str, Any]) -> list[Run]:
+        """Return the runs of a row's last claim."""
+        return [run for run in self.runs.get(row["id"], ()) if run.claim[1] == row["claims"]]
+
     def was_alive_after(self, who: str, at: float) -> bool:
         return self.last_seen.get(who, 0.0) > at
 
@@ -162,6 +166,7 @@ class Evidence:
     def _clock_moves(self) -> list[float]:
         return [record["at"] for record in self.by_what["fault"] if record["moves_leases"]]
 
+    @cached_property
     def promises(self) -> list[Promise]:
         """Return what became of each job that a producer announced."""
         ends = {

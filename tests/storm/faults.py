@@ -167,7 +167,9 @@ class Weather:
             self._end(fault)
         for is_alone, coming in self._coming.items():
             while coming and coming[0].at <= second and not (is_alone and self._is_one_alone):
-                self._begin(coming.pop(0))
+                if not self._begins(coming[0]):
+                    break
+                coming.pop(0)
 
     @property
     def _is_one_alone(self) -> bool:
@@ -180,12 +182,16 @@ class Weather:
         while self._present:
             self._end(self._present.pop()[1])
 
-    def _begin(self, event: Event) -> None:
+    def _begins(self, event: Event) -> bool:
+        """Begin a fault; False where it finds nobody, as all are just being replaced."""
         fault = self._faults[event.fault]()
         facts = fault.begin(self._stage, event.dice)
+        if facts.get("pids") == []:
+            return False
         self._note(fault, "begin", lasts=event.lasts, **facts)
         self.begun[fault.name] = self.begun.get(fault.name, 0) + 1
         self._present.append((time.monotonic() + event.lasts, fault))
+        return True
 
     def _end(self, fault: Fault) -> None:
         fault.end(self._stage)

@@ -25,7 +25,7 @@ EARLY = 0.05
 
 def refused_jobs_had_a_twin(evidence: Evidence) -> Found:
     """A keyed job that did not come in met another one, live at the time, with its key."""
-    promises = [promise for promise in evidence.promises() if promise.key is not None]
+    promises = [promise for promise in evidence.promises if promise.key is not None]
     lives: dict[tuple[str, str | None], list[tuple[float, float]]] = defaultdict(list)
     for promise in promises:
         row = evidence.row_of_token.get(promise.token)

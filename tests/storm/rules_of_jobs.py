@@ -16,7 +16,7 @@ def committed_jobs_are_settled(evidence: Evidence) -> Found:
     tokens = {token for record in removals for token in record["tokens"]}
     uris = {record["uri"] for record in evidence.by_what["removing_uri"]}
     ids = {run.began["token"]: run.claim[0] for runs in evidence.runs.values() for run in runs}
-    for promise in evidence.promises():
+    for promise in evidence.promises:
         row = evidence.row_of_token.get(promise.token)
         if row is None and not promise.committed:
             continue
@@ -33,7 +33,7 @@ def committed_jobs_are_settled(evidence: Evidence) -> Found:
 def rolled_back_jobs_never_ran(evidence: Evidence) -> Found:
     """No job of a transaction that was rolled back has a row, or has run."""
     ran = {run.began["token"]: run.claim[0] for runs in evidence.runs.values() for run in runs}
-    for promise in evidence.promises():
+    for promise in evidence.promises:
         if promise.committed is False:
             row = evidence.row_of_token.get(promise.token)
             if row is not None:
@@ -46,7 +46,7 @@ def rolled_back_jobs_never_ran(evidence: Evidence) -> Found:
 
 def every_run_is_of_an_announced_job(evidence: Evidence) -> Found:
     """Whatever ran was announced by a producer."""
-    known = {promise.token for promise in evidence.promises()} | {"tick"}
+    known = {promise.token for promise in evidence.promises} | {"tick"}
     for runs in evidence.runs.values():
         for run in runs:
             token = run.began["token"]
@@ -57,8 +57,7 @@ def done_jobs_ran_to_their_end(evidence: Evidence) -> Found:
     """The last claim of a job that is done ran its handler to the end."""
     for row in evidence.rows.values():
         if row["status"] == DONE:
-            runs = evidence.runs.get(row["id"], ())
-            whole = any(run.to_the_end for run in runs if run.claim[1] == row["claims"])
+            whole = any(run.to_the_end for run in evidence.last_runs(row))
             yield None if whole else Breach("unrun", "no run of its claim ended", row["id"])
 
 
@@ -66,7 +65,7 @@ def effects_happen_once(evidence: Evidence) -> Found:
     """An atomic handler's effect is there once where the job is done, else not at all."""
     effects = Counter(entry["token"] for entry in evidence.tables.entries)
     claims = {entry["token"]: entry["claims"] for entry in evidence.tables.entries}
-    for promise in evidence.promises():
+    for promise in evidence.promises:
         if promise.kind != "storm.atomic":
             continue
         row, found = evidence.row_of_token.get(promise.token), effects[promise.token]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from math import inf
-from typing import Any
 
 from django_sqlqueue import policy
 from django_sqlqueue.lifecycle import CANCELLED, DONE, FAILED, READY, SETTLED
@@ -25,7 +24,7 @@ def failures_are_deserved(evidence: Evidence) -> Found:
     for row in evidence.rows.values():
         if row["status"] != FAILED or row["name"]:
             continue
-        ends = {run.ended["how"] for run in _last_runs(evidence, row) if run.ended}
+        ends = {run.ended["how"] for run in evidence.last_runs(row) if run.ended}
         reason, number, most = row["last_error"], row["attempts"], row["max_attempts"]
         # An atomic handler may return, and its commit be refused.
         stored = row["kind"] == "storm.atomic" or reason == policy.LEASE_EXPIRED
@@ -41,10 +40,6 @@ def failures_are_deserved(evidence: Evidence) -> Found:
             yield Breach("outcome", says, row["id"], row["token"])
         else:
             yield None
-
-
-def _last_runs(evidence: Evidence, row: dict[str, Any]) -> list[Run]:
-    return [run for run in evidence.runs.get(row["id"], ()) if run.claim[1] == row["claims"]]
 
 
 def jobs_are_cancelled_where_asked(evidence: Evidence) -> Found:

@@ -1,7 +1,5 @@
 """A short storm over each engine, as part of every test run; `make storm` raises a long one."""
 
-import re
-
 import pytest
 from django.db import connection
 
@@ -34,5 +32,4 @@ def test_nothing_is_lost_in_a_short_storm():
         "--lease", "2", within=130,
     )  # fmt: skip
     assert code == 0, said
-    # A kill that finds nobody, as all are just being replaced, does not count.
-    assert int(re.search(r"^(\d+) kills", said, re.MULTILINE)[1]) >= 5, said
+    assert "\n10 kills" in said
