@@ -91,7 +91,6 @@ class RenewalTests(RunnerTestCase):
         self.assertEqual((self.job.status, self.job.result), ("running", None))
 
     def test_a_job_whose_outcome_is_being_stored_is_not_taken_for_lost(self):
-        self.gate.set()
         runner = self.start(lease=0.4)
         reported = threading.Event()
         real = runner.settler._report
@@ -104,6 +103,7 @@ class RenewalTests(RunnerTestCase):
             mock.patch.object(runner.settler, "_report", late),
             self.assertNoLogs("django_sqlqueue", "WARNING"),
         ):
+            self.gate.set()
             self.wait_for("done", self.job)
             self.wait_for_renewals(runner, 3)
             reported.set()
