@@ -80,7 +80,8 @@ class RenewalTests(RunnerTestCase):
 
     def test_a_claim_that_somebody_else_has_taken_is_let_go_and_settles_nothing(self):
         runner = self.start(lease=1)
-        wait_until(lambda: self.count("running") == 1)
+        # The table knows of a claim before its runner does.
+        wait_until(lambda: runner.holdings)
         Job.objects.update(lease_owner=ELSEWHERE, claims=2, attempts=2)
         with self.assertLogs("django_sqlqueue", "WARNING") as logged:
             wait_until(lambda: not runner.holdings)
