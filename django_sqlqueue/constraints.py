@@ -1,7 +1,8 @@
-"""The rule that at most one live job holds a (kind, dedup_key), kept by every database."""
+"""Rules about what is unique, kept by every database, with partial indexes or without."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import models
@@ -9,19 +10,20 @@ from django.db import models
 from .engines import engine_for
 
 
-class LiveKeyConstraint(models.UniqueConstraint):
-    """A partial unique index, or what the engine needs in its place.
-
-    Where an engine has no partial index, Django would only warn and leave the rule out.
-    """
+class _OnEveryEngine(models.UniqueConstraint):
+    """A condition that Django would leave out, with a warning, where no index can be partial."""
 
     def check(self, model: Any, connection: Any) -> list[Any]:
-        """Return Django's findings, but for the one that this class makes untrue."""
+        """Return Django's findings, but for the one that is untrue of these classes."""
         return _without_warning(super().check(model, connection))
 
     def _check(self, model: Any, connection: Any) -> list[Any]:
         # Django 5.2 asks the same under this name.
         return _without_warning(super()._check(model, connection))  # type: ignore[misc]
+
+
+class LiveKeyConstraint(_OnEveryEngine):
+    """At most one live job holds a (kind, dedup_key)."""
 
     def constraint_sql(self, model: Any, schema_editor: Any) -> Any:
         own = self._own_sql(model, schema_editor)
@@ -43,6 +45,36 @@ class LiveKeyConstraint(models.UniqueConstraint):
         kind, key = (model._meta.get_field(name).column for name in self.fields)
         engine = engine_for(schema_editor.connection)
         return engine.live_key_sql(model._meta.db_table, self.name, (kind, key))
+
+
+class UniqueIfSet(_OnEveryEngine):
+    """Unique where it is not NULL; the rows without a value take no place in the index.
+
+    Without partial indexes they take one, side by side: NULL is like no other NULL.
+    """
+
+    def __init__(self, *, fields: Sequence[str], name: str) -> None:
+        is_set = models.Q(**{f"{field}__isnull": False for field in fields})
+        super().__init__(fields=fields, name=name, condition=is_set)
+
+    def constraint_sql(self, model: Any, schema_editor: Any) -> Any:
+        return self._or_plain(schema_editor, "constraint_sql", model)
+
+    def create_sql(self, model: Any, schema_editor: Any) -> Any:
+        return self._or_plain(schema_editor, "create_sql", model)
+
+    def remove_sql(self, model: Any, schema_editor: Any) -> Any:
+        return self._or_plain(schema_editor, "remove_sql", model)
+
+    def _or_plain(self, schema_editor: Any, method: str, model: Any) -> Any:
+        partial = schema_editor.connection.features.supports_partial_indexes
+        plain = models.UniqueConstraint(fields=self.fields, name=self.name)
+        return getattr(super() if partial else plain, method)(model, schema_editor)
+
+    def deconstruct(self) -> Any:
+        path, args, kwargs = super().deconstruct()
+        del kwargs["condition"]
+        return path, args, kwargs
 
 
 def _without_warning(errors: list[Any]) -> list[Any]:

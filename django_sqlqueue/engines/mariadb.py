@@ -19,6 +19,9 @@ SPARE_BYTES = 64_000
 """More than the rest of any statement takes."""
 LOST = {2006, 2013, 2055, 4031, 1927, 1053}
 
+BY_ID = f"{TABLE} FORCE INDEX (PRIMARY)"
+"""The table where ids are given. Found by an index of statuses, rows of others would be locked."""
+
 _ROW = ", ".join(
     f"CAST(%s AS DATETIME(6)) AS {name}" if name.endswith(("_at", "_deadline")) else f"%s AS {name}"
     for name in SETTLEMENT_COLUMNS
@@ -142,7 +145,7 @@ class MariaDB(Engine):
                 return []
             ids, places = _id_list(row[0] for row in due[: request.limit])
             cursor.execute(
-                f"UPDATE {TABLE} SET {claimed} WHERE id IN {places} AND status = 'ready'",
+                f"UPDATE {BY_ID} SET {claimed} WHERE id IN {places} AND status = 'ready'",
                 [*clock_params, *clock_params, *until_params, request.owner, *ids],
             )
             return self._select(returning, f"id IN {places}", ids)
@@ -163,7 +166,7 @@ class MariaDB(Engine):
             )
             with self.connection.cursor() as cursor:
                 cursor.execute(
-                    f"UPDATE {TABLE} JOIN ({union}) AS v ON id = job_id"
+                    f"UPDATE {BY_ID} JOIN ({union}) AS v ON id = job_id"
                     f" JOIN (SELECT {clock} AS clock) AS c SET {written}"
                     " WHERE claims = claim AND status = 'running'",
                     [*values, *params],
@@ -182,7 +185,7 @@ class MariaDB(Engine):
                 ids, places = _id_list(held)
                 with self.connection.cursor() as cursor:
                     cursor.execute(
-                        f"UPDATE {TABLE} SET lease_until = {until} WHERE id IN {places}",
+                        f"UPDATE {BY_ID} SET lease_until = {until} WHERE id IN {places}",
                         [*params, *ids],
                     )
             if len(held) < len(claims):
@@ -209,8 +212,8 @@ class MariaDB(Engine):
             params += clock_params
         with self.connection.cursor() as cursor:
             cursor.execute(
-                f"SELECT id, claims, cancel_requested_at IS NOT NULL FROM {TABLE}"
-                f" FORCE INDEX (PRIMARY) WHERE id IN {places} AND status = 'running'{guard}"
+                f"SELECT id, claims, cancel_requested_at IS NOT NULL FROM {BY_ID}"
+                f" WHERE id IN {places} AND status = 'running'{guard}"
                 f" ORDER BY id{lock}",
                 params,
             )
@@ -222,7 +225,7 @@ class MariaDB(Engine):
 
     def _select(self, columns: Sequence[str], where: str, params: Sequence[Any]) -> list[Any]:
         with self.connection.cursor() as cursor:
-            cursor.execute(f"SELECT {self._names(columns)} FROM {TABLE} WHERE {where}", params)
+            cursor.execute(f"SELECT {self._names(columns)} FROM {BY_ID} WHERE {where}", params)
             return list(cursor.fetchall())
 
 

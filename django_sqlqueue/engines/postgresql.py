@@ -10,7 +10,7 @@ from typing import Any
 from django.db import DatabaseError
 
 from ..policy import Settlement
-from .arrays import settling
+from .arrays import STILL_RUNNING, settling
 from .base import ClaimRequest
 from .instants import After, as_aware
 from .lanes import Lane
@@ -219,22 +219,20 @@ class PostgreSQL(Listening):
         until, params = self.moment(After(lease), now)
         ids, numbers = zip(*claims, strict=True)
         mine = (
-            " FROM unnest(%s::bigint[], %s::bigint[]) AS v (job_id, claim)"
-            f" JOIN {TABLE} AS job ON job.id = job_id AND job.claims = claim"
-            " WHERE job.status = 'running'"
+            " FROM unnest((SELECT %s::bigint[]), (SELECT %s::bigint[])) AS v (job_id, claim)"
+            f" JOIN {TABLE} AS job ON id = job_id AND claims = claim WHERE {STILL_RUNNING}"
         )
         # Differs on PostgreSQL because a row that a transaction holds would make the renewal
         # of all the others wait. A claim whose row is held is still a claim.
         with self.connection.cursor() as cursor:
             cursor.execute(
-                f"UPDATE {TABLE} SET lease_until = {until} WHERE id IN"
-                f" (SELECT job.id{mine} ORDER BY job.id FOR UPDATE OF job SKIP LOCKED)"
-                " RETURNING id",
+                f"UPDATE {TABLE} SET lease_until = {until} WHERE id = ANY(ARRAY("
+                f"SELECT id{mine} ORDER BY id FOR UPDATE OF job SKIP LOCKED)) RETURNING id",
                 [*params, list(ids), list(numbers)],
             )
             held = {row[0] for row in cursor.fetchall()}
             if len(held) < len(claims):
-                cursor.execute(f"SELECT job.id{mine}", [list(ids), list(numbers)])
+                cursor.execute(f"SELECT id{mine}", [list(ids), list(numbers)])
                 held |= {row[0] for row in cursor.fetchall()}
             return held
 

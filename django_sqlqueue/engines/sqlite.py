@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
+from ..lifecycle import RUNNING
 from ..policy import Settlement
 from .base import ClaimRequest, Engine
 from .instants import After, as_aware
@@ -156,7 +157,7 @@ class SQLite(Engine):
         rows = chain.from_iterable(zip(*varying.values(), strict=True))
         sql = _settle_sql(len(items), tuple(varying), tuple(shared), lease_over)
         with self.connection.cursor() as cursor:
-            cursor.execute(sql, [*rows, self.instant(present), *shared.values()])
+            cursor.execute(sql, [*rows, self.instant(present), RUNNING, *shared.values()])
             return dict(cursor.fetchall())
 
     def renew(
@@ -211,12 +212,14 @@ def _claim_sql(lanes: int, returning: str) -> str:
 def _settle_sql(
     rows: int, varying: tuple[str, ...], shared: tuple[str, ...], lease_over: bool
 ) -> str:
-    row, common = (f"({', '.join(['%s'] * n)})" for n in (len(varying), 1 + len(shared)))
+    row, common = (f"({', '.join(['%s'] * n)})" for n in (len(varying), 2 + len(shared)))
     guard = " AND lease_until <= clock" if lease_over else ""
+    # Differs on SQLite because of a condition that only the job decides, such as one on its status,
+    # a planner with statistics reads the whole table into a Bloom filter before it looks up an id.
     return (
         f"WITH v ({', '.join(varying)}) AS (VALUES {', '.join([row] * rows)}),"
-        f" c ({', '.join(('clock', *shared))}) AS (VALUES {common})"
+        f" c ({', '.join(('clock', 'held', *shared))}) AS (VALUES {common})"
         f" UPDATE {TABLE} SET {SETTLED_BY.format(now='clock', delayed='NULL')} FROM v, c"
-        f" WHERE id = job_id AND claims = claim AND status = 'running'{guard}"
+        f" WHERE id = job_id AND claims = claim AND status = held{guard}"
         " RETURNING id, status"
     )

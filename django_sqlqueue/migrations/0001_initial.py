@@ -324,7 +324,9 @@ class Migration(migrations.Migration):
                         fields=("kind", "dedup_key"),
                         name="sqlqueue_live_key",
                     ),
-                    models.UniqueConstraint(fields=("name",), name="sqlqueue_schedule_name"),
+                    django_sqlqueue.constraints.UniqueIfSet(
+                        fields=("name",), name="sqlqueue_schedule_name"
+                    ),
                     models.CheckConstraint(
                         condition=models.Q(
                             models.Q(

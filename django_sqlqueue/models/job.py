@@ -9,7 +9,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from ..constraints import LiveKeyConstraint
+from ..constraints import LiveKeyConstraint, UniqueIfSet
 from ..durations import Seconds
 from ..engines.instants import as_aware
 from ..fields import ExactCharField, InstantField, ServerClock, StoredJSONField
@@ -201,7 +201,7 @@ class Job(GuardedRow):
                 fields=("kind", "dedup_key"),
                 condition=Q(dedup_key__isnull=False, status__in=LIVE),
             ),
-            models.UniqueConstraint(name="sqlqueue_schedule_name", fields=("name",)),
+            UniqueIfSet(name="sqlqueue_schedule_name", fields=("name",)),
             models.CheckConstraint(
                 name="sqlqueue_lease_if_running",
                 condition=~Q(status__in=STATUSES)
