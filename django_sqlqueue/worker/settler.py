@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("django_sqlqueue")
 
-GROUP = 200
+GROUP = 500
 GATHER = 0.005
 """Seconds that a group may gather while more jobs wait to start."""
 
