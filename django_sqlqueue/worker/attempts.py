@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from .. import execution, reasons
 from ..policy import Claim, Outcome, claim_of
 from .holdings import Holdings
-from .settler import Settler, log_attempt
+from .lines import log_attempts
+from .settler import Settler
 from .timeouts import Timeouts, Watch
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Attempts:
         if outcome is None:
             self.holdings.drop([job])
             if not job.__dict__.get("_claim_lost"):
-                log_attempt(job, Outcome(move=job.__dict__.get("_ended_by", "complete")))
+                log_attempts([(job, Outcome(move=job.__dict__.get("_ended_by", "complete")))])
         else:
             self._settler.put(job, outcome)
         self.on_end(job, seconds)

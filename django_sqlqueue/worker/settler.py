@@ -17,6 +17,7 @@ from ..isolation import check_before_use
 from ..managers.base import REFUSED
 from ..policy import Outcome
 from .holdings import Holdings
+from .lines import log_attempts
 from .patience import Patience, close_connections
 
 if TYPE_CHECKING:
@@ -147,14 +148,13 @@ class Settler(threading.Thread):
 
     def _report(self, group: list[Pair], stored: dict[int, str]) -> None:
         self._holdings.drop(job for job, _ in group)
-        for job, outcome in group:
+        log_attempts(pair for pair in group if pair[0].id in stored)
+        for job, _ in group:
             if job.id not in stored:
                 log.warning(
                     "Job %d (%s, queue %s) was settled by someone else: its claim was lost.",
                     job.id, job.kind, job.queue,
                 )  # fmt: skip
-            else:
-                log_attempt(job, outcome)
 
 
 def _is_refusal(error: Exception) -> bool:
@@ -172,30 +172,3 @@ def reduce(outcome: Outcome, error: Exception) -> Outcome:
     if outcome.traceback or outcome.reason:
         reason = f"outcome_not_stored ({type(error).__name__})"
     return replace(outcome, reason=reason, result=None, traceback="")
-
-
-def log_attempt(job: Job, outcome: Outcome) -> None:
-    if not log.isEnabledFor(logging.INFO):
-        return
-    # As log.info would, which walks the stack for each job only to find this place again.
-    code = log_attempt.__code__
-    record = log.makeRecord(
-        log.name,
-        logging.INFO,
-        code.co_filename,
-        code.co_firstlineno,
-        "Job %d (%s, queue %s) attempt %d of %d: %s%s in %.3f s.",
-        (
-            job.id,
-            job.kind,
-            job.queue,
-            job.attempts,
-            job.max_attempts,
-            outcome.move,
-            f" ({outcome.reason})" if outcome.reason else "",
-            job.__dict__.get("_seconds", 0.0),
-        ),
-        None,
-        code.co_name,
-    )
-    log.handle(record)

@@ -20,6 +20,7 @@ from ...conf import settings
 from ...discovery import resolve
 from ...isolation import own_connections
 from ...models import Job
+from ...worker.lines import LineHandler
 from ...worker.links import that_end_in_silence
 from ...worker.loop import Runner
 from ...worker.options import WorkerOptions
@@ -155,9 +156,7 @@ class Command(BaseCommand):
     def _log_to_stderr(self) -> None:
         """Show the worker's lines where the project has not said what to do with them."""
         if not log.hasHandlers():
-            handler = logging.StreamHandler(sys.stderr)
-            handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-            log.addHandler(handler)
+            log.addHandler(LineHandler(sys.stderr))
             log.setLevel(logging.INFO)
 
 

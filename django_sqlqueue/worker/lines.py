@@ -1,0 +1,91 @@
+"""The lines that a worker logs, one for each attempt, and how they reach stderr."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, TextIO
+
+from ..policy import Outcome
+
+if TYPE_CHECKING:
+    from ..models import Job
+
+log = logging.getLogger("django_sqlqueue")
+
+
+def log_attempts(ended: Iterable[tuple[Job, Outcome]]) -> None:
+    if not log.isEnabledFor(logging.INFO):
+        return
+    own = next((each for each in log.handlers if isinstance(each, LineHandler)), None)
+    with own.one_write() if own else nullcontext():
+        for job, outcome in ended:
+            log.handle(_record(job, outcome))
+
+
+def _record(job: Job, outcome: Outcome) -> logging.LogRecord:
+    # As log.info would, which walks the stack for each job only to find this place again.
+    code = _record.__code__
+    return log.makeRecord(
+        log.name,
+        logging.INFO,
+        code.co_filename,
+        code.co_firstlineno,
+        "Job %d (%s, queue %s) attempt %d of %d: %s%s in %.3f s.",
+        (
+            job.id,
+            job.kind,
+            job.queue,
+            job.attempts,
+            job.max_attempts,
+            outcome.move,
+            f" ({outcome.reason})" if outcome.reason else "",
+            job.__dict__.get("_seconds", 0.0),
+        ),
+        None,
+        code.co_name,
+    )
+
+
+class LineHandler(logging.StreamHandler[TextIO]):
+    """A stream's handler that can write the lines of a group at once.
+
+    Each write lets another thread have the interpreter, and waiting to have it back took longer
+    than all else that was done for a short job after its end.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        self._of_thread = threading.local()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        lines: list[str] | None = getattr(self._of_thread, "lines", None)
+        if lines is None:
+            super().emit(record)
+            return
+        try:
+            lines.append(self.format(record))
+        except Exception:
+            self.handleError(record)
+
+    @contextmanager
+    def one_write(self) -> Iterator[None]:
+        """Keep the lines that this thread logs meanwhile, and write them at the end."""
+        lines: list[str] = []
+        self._of_thread.lines = lines
+        try:
+            yield
+        finally:
+            self._of_thread.lines = None
+            self._write(lines)
+
+    def _write(self, lines: list[str]) -> None:
+        with self.lock or nullcontext():
+            try:
+                self.stream.write("".join(line + self.terminator for line in lines))
+                self.flush()
+            except Exception:
+                self.handleError(logging.makeLogRecord({"msg": f"{len(lines)} lines"}))
