@@ -49,6 +49,21 @@ class MigrationTests(TestCase):
             ):
                 cursor.execute(f"INSERT INTO {Job._meta.db_table} ({columns}) VALUES ({values})")
 
+    def test_only_schedules_take_room_in_the_index_of_their_names_where_it_can_be_partial(self):
+        rules = Job._meta.constraints
+        (rule,) = (each for each in rules if each.name == "sqlqueue_schedule_name")
+        sql = str(rule.create_sql(Job, connection.SchemaEditorClass(connection)))
+        self.assertIn("UNIQUE", sql)
+        self.assertEqual("WHERE" in sql, connection.features.supports_partial_indexes)
+
+    def test_two_schedules_of_one_name_are_refused(self):
+        insert = f"INSERT INTO {Job._meta.db_table} (kind, name) VALUES ('k', %s)"
+        with connection.cursor() as cursor:
+            for name in (None, None, "nightly"):
+                cursor.execute(insert, [name])
+            with self.assertRaises(IntegrityError), transaction.atomic():
+                cursor.execute(insert, ["nightly"])
+
     def test_the_rules_leave_a_status_of_a_newer_version_alone(self):
         with connection.cursor() as cursor:
             cursor.execute(

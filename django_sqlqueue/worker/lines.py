@@ -80,7 +80,8 @@ class LineHandler(logging.StreamHandler[TextIO]):
             yield
         finally:
             self._of_thread.lines = None
-            self._write(lines)
+            if lines:
+                self._write(lines)
 
     def _write(self, lines: list[str]) -> None:
         with self.lock or nullcontext():

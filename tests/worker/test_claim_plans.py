@@ -1,4 +1,7 @@
-"""A claim finds its jobs by the index, whatever else is in the table and whatever is analysed."""
+"""Claims and their ends find their jobs by an index, whatever else is in the table.
+
+And whatever is analysed: the statistics of a queue are as a rule those of another hour.
+"""
 
 import re
 import time
@@ -9,12 +12,13 @@ from django.test.utils import CaptureQueriesContext
 
 from django_sqlqueue import NewJob
 from django_sqlqueue.models import Job
+from django_sqlqueue.policy import Outcome
 
 WEEK = 7 * 24 * 3600
 KINDS = ["worker.one", "worker.two"]
 
 
-class ClaimPlanTests(TestCase):
+class PlanTests(TestCase):
     """Ten thousand settled jobs and as many of the future, fresh in, never analysed."""
 
     @classmethod
@@ -51,6 +55,8 @@ class ClaimPlanTests(TestCase):
         self.assertNotRegex(plan, r"django_sqlqueue_job \S*\s*ALL")
         self.assertNotRegex(plan, r"Bitmap Heap Scan on django_sqlqueue_job")
 
+
+class ClaimPlanTests(PlanTests):
     def test_one_ready_job_behind_ten_thousand_of_the_future_is_found_at_once(self):
         job = Job.objects.enqueue("worker.two")
         started = time.monotonic()
@@ -103,3 +109,64 @@ class ClaimPlanTests(TestCase):
         Job.objects.all()._raw_delete(connection.alias)
         empty = median()
         self.assertLess(beside, 5 * empty + 0.01)
+
+
+BY_ID = re.compile(
+    r"_pkey on django_sqlqueue_job|USING INTEGER PRIMARY KEY|PRIMARY PRIMARY|reading const tables"
+)
+"""How an engine says that it looks up the ids it was given."""
+
+
+class EndPlanTests(PlanTests):
+    """What ends claims finds them by their ids.
+
+    By the index of leases it would wade through all that was settled since the last clean-up, and
+    where a server locks what it reads, lock the claims of others.
+    """
+
+    def setUp(self):
+        Job.objects.enqueue_many([NewJob("worker.two") for _ in range(600)])
+
+    def analyse(self) -> None:
+        if connection.vendor == "mysql":
+            self.skipTest("It is told which index to use; to analyse would commit what is written.")
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE")
+
+    def check_calls(self) -> None:
+        jobs = Job.objects.claim("me", kinds=KINDS, limit=300)
+        self.assertEqual(len(jobs), 300)
+        outcomes = [Outcome(move="complete", result=str(n)) for n in range(150)]
+        various = list(zip(jobs[:150], outcomes, strict=True))
+        alike = [(job, Outcome(move="complete")) for job in jobs[150:299]]
+        for pairs in (various, alike, [(jobs[299], Outcome(move="complete"))]):
+            plans = self.plans_of(
+                lambda pairs=pairs: self.assertEqual(
+                    len(Job.objects.settle_many(pairs)), len(pairs)
+                )
+            )
+            self.assertTrue(plans)
+            for plan in plans:
+                self.check(plan)
+                self.assertRegex(plan, BY_ID)
+                self.assertNotRegex(plan, "BLOOM|using sqlqueue_lease_idx")
+
+    def test_they_are_looked_up_while_statistics_know_of_nothing(self):
+        self.check_calls()
+
+    def test_they_are_looked_up_with_statistics_of_a_table_without_claims(self):
+        self.analyse()
+        self.check_calls()
+
+    def test_they_are_looked_up_with_statistics_of_a_table_with_claims(self):
+        Job.objects.claim("another", kinds=KINDS, limit=300)
+        self.analyse()
+        self.check_calls()
+
+    def test_renewals_read_no_more_than_the_claims(self):
+        jobs = Job.objects.claim("me", kinds=KINDS, limit=300)
+        plans = self.plans_of(lambda: self.assertEqual(len(Job.objects.renew(jobs, 60)), 300))
+        self.assertTrue(plans)
+        for plan in plans:
+            self.check(plan)
+            self.assertRegex(plan, f"{BY_ID.pattern}|INDEX sqlqueue_lease_idx")
