@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from ..lifecycle import CANCELLED
 from ..policy import Settlement
 from .base import ClaimRequest, Engine
 from .instants import After
-from .settlements import SETTLED_BY, SETTLEMENT_COLUMNS
+from .settlements import SETTLED_BY, by_column
 from .statements import CLAIM_INDEX, CLAIMED, TABLE
 
 CONFLICTS = {1205, 1213, 1020}
@@ -21,11 +22,6 @@ LOST = {2006, 2013, 2055, 4031, 1927, 1053}
 
 BY_ID = f"{TABLE} FORCE INDEX (PRIMARY)"
 """The table where ids are given. Found by an index of statuses, rows of others would be locked."""
-
-_ROW = ", ".join(
-    f"CAST(%s AS DATETIME(6)) AS {name}" if name.endswith(("_at", "_deadline")) else f"%s AS {name}"
-    for name in SETTLEMENT_COLUMNS
-)
 
 
 class MariaDB(Engine):
@@ -159,17 +155,19 @@ class MariaDB(Engine):
             kept = [item for item in settlements if item.job_id in held]
             if not kept:
                 return {}
-            union = " UNION ALL ".join([f"SELECT {_ROW}"] * len(kept))
-            values = [value for item in kept for value in self._settlement_row(item)]
+            varying, shared = by_column(map(self._settlement_row, kept))
+            row = f"SELECT {', '.join(_named(varying))}"
+            common = ", ".join((f"{clock} AS clock", *_named(shared)))
+            rows = chain.from_iterable(zip(*varying.values(), strict=True))
             written = SETTLED_BY.format(
                 now="clock", delayed="clock + INTERVAL ROUND(to_delay * 1000000) MICROSECOND"
             )
             with self.connection.cursor() as cursor:
                 cursor.execute(
-                    f"UPDATE {BY_ID} JOIN ({union}) AS v ON id = job_id"
-                    f" JOIN (SELECT {clock} AS clock) AS c SET {written}"
+                    f"UPDATE {BY_ID} JOIN ({' UNION ALL '.join([row] * len(kept))}) AS v"
+                    f" ON id = job_id JOIN (SELECT {common}) AS c SET {written}"
                     " WHERE claims = claim AND status = 'running'",
-                    [*values, *params],
+                    [*rows, *params, *shared.values()],
                 )
             return {item.job_id: CANCELLED if held[item.job_id] else item.status for item in kept}
 
@@ -227,6 +225,15 @@ class MariaDB(Engine):
         with self.connection.cursor() as cursor:
             cursor.execute(f"SELECT {self._names(columns)} FROM {BY_ID} WHERE {where}", params)
             return list(cursor.fetchall())
+
+
+def _named(columns: Iterable[str]) -> list[str]:
+    """Return places for the values of a settlement's columns, under their names."""
+    instants = ("_at", "_deadline")
+    return [
+        f"CAST(%s AS DATETIME(6)) AS {name}" if name.endswith(instants) else f"%s AS {name}"
+        for name in columns
+    ]
 
 
 def _id_list(ids: Any) -> tuple[list[int], str]:

@@ -141,7 +141,7 @@ def calls() -> dict[str, tuple[int, Call]]:
         "enqueue": (0, lambda table: table.enqueue(KIND)),
         "enqueue with a key": (0, lambda table: table.enqueue(KIND, dedup_key=str(next(KEYS)))),
         "settle one": (1, settle),
-        "settle 100": (100, settle),
+        "settle 500": (500, settle),
     }
 
 
