@@ -108,18 +108,19 @@ def only_its_runner_ends_a_claim(evidence: Evidence) -> Found:
 def leases_are_renewed(evidence: Evidence) -> Found:
     """A renewal lets a claim that it calls held hold on, but where another locks its row."""
     engine = next(iter(evidence.by_what["storm"]), {}).get("engine")
-    longer, left = 0, 0
+    fruitful, barren = 0, 0
     for record in evidence.by_what["renewed"]:
-        longer += len(record["claims"])
-        left += len(record["left"])
+        fruitful += bool(record["claims"])
+        barren += bool(record["left"]) and not record["claims"]
         yield from (None for _ in record["claims"])
         # One engine has no locks on rows. A lease by a clock that was moved since may end sooner.
         for job, number in record["left"] if engine == "sqlite" else ():
             began = [record["began"], *(r["began"] for n, r in evidence.claims[job] if n == number)]
             if not evidence.was_clock_moved(min(began) - BLUR, record["at"]):
                 yield Breach("renewal", f"claim {number} was called held, and not renewed", job)
-    if left > max(longer, 10):
-        yield Breach("renewal", f"{left} claims were not renewed, {longer} were")
+    # By the renewals, not by the claims: one may find hundreds that are just being settled.
+    if barren > max(fruitful, 3):
+        yield Breach("renewal", f"{barren} renewals renewed nothing, {fruitful} something")
 
 
 def live_leases_are_respected(evidence: Evidence) -> Found:
