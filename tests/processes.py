@@ -61,6 +61,8 @@ class Process:
         try:
             return self.popen.wait(timeout)
         except subprocess.TimeoutExpired:
+            if isinstance(self.popen, quickstart.Fork):
+                self.popen.show_stacks()
             raise AssertionError(f"{self} still runs after {timeout} s:\n{self.output}") from None
 
     def send_signal(self, signum: signal.Signals) -> None:

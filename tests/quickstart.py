@@ -8,16 +8,19 @@ process of its own, in a session of its own, that goes on as `python -m MODULE .
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import importlib
 import io
 import json
 import os
 import runpy
 import select
+import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,6 +37,8 @@ UNKNOWN = 255
 """The exit code of a process of which nobody knows how it has ended."""
 LONGEST = 200_000
 """Bytes of a request; the socket takes so many at once."""
+SHOW_STACKS = signal.SIGUSR2
+"""The signal at which a process prints where each of its threads is."""
 
 
 class Server:
@@ -106,6 +111,11 @@ class Fork:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signum)
 
+    def show_stacks(self) -> None:
+        """Let it print where each of its threads is."""
+        self.send_signal(SHOW_STACKS)
+        time.sleep(0.5)
+
 
 def main() -> None:
     channel = socket.socket(fileno=int(sys.argv[1]))
@@ -159,6 +169,7 @@ def become(arguments: list[str], environ: dict[str, str], cwd: str, output: int)
     os.dup2(output, 2)
     os.close(output)
     sys.stdout, sys.stderr = unbuffered(1, "strict"), unbuffered(2, "backslashreplace")
+    faulthandler.register(SHOW_STACKS)
     sys.orig_argv = [sys.executable, *arguments]
     if arguments[0] == "-m":
         sys.argv = arguments[1:]
