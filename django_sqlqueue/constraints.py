@@ -66,10 +66,17 @@ class UniqueIfSet(_OnEveryEngine):
     def remove_sql(self, model: Any, schema_editor: Any) -> Any:
         return self._or_plain(schema_editor, "remove_sql", model)
 
+    def validate(self, *args: Any, **kwargs: Any) -> None:
+        """Look for another row; as of any unique field, the error tells which is taken."""
+        self._plain.validate(*args, **kwargs)
+
     def _or_plain(self, schema_editor: Any, method: str, model: Any) -> Any:
         partial = schema_editor.connection.features.supports_partial_indexes
-        plain = models.UniqueConstraint(fields=self.fields, name=self.name)
-        return getattr(super() if partial else plain, method)(model, schema_editor)
+        return getattr(super() if partial else self._plain, method)(model, schema_editor)
+
+    @property
+    def _plain(self) -> models.UniqueConstraint:
+        return models.UniqueConstraint(fields=self.fields, name=self.name)
 
     def deconstruct(self) -> Any:
         path, args, kwargs = super().deconstruct()

@@ -6,6 +6,8 @@ import asyncio
 import contextvars
 import inspect
 import logging
+import math
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -119,6 +121,11 @@ def table_of(job: Job) -> Any:
 
 def _before(job: Job) -> Handler | Outcome:
     """Return the handler, or the outcome of a job that must not be run."""
+    if time.monotonic() > job.__dict__.get("_held_until", math.inf):
+        # This process stood still since the claim: another may be at the job by now.
+        log.warning("Job %d (%s, queue %s) is not begun: its lease is over.",
+                    job.id, job.kind, job.queue)  # fmt: skip
+        return Outcome(move="release", reason=None)
     if job.deadline is not None and _claimed_at(job) > as_aware(job.deadline):
         return Outcome(move="abandon", reason=policy.DEADLINE_PASSED)
     if isinstance(job.payload, DamagedJSON):

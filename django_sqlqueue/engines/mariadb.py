@@ -21,7 +21,7 @@ SPARE_BYTES = 64_000
 LOST = {2006, 2013, 2055, 4031, 1927, 1053}
 
 BY_ID = f"{TABLE} FORCE INDEX (PRIMARY)"
-"""The table where ids are given. Found by an index of statuses, rows of others would be locked."""
+"""The table where ids are given. Read in any other way, rows of others would be locked."""
 
 
 class MariaDB(Engine):
@@ -164,8 +164,9 @@ class MariaDB(Engine):
             )
             with self.connection.cursor() as cursor:
                 cursor.execute(
-                    f"UPDATE {BY_ID} JOIN ({' UNION ALL '.join([row] * len(kept))}) AS v"
-                    f" ON id = job_id JOIN (SELECT {common}) AS c SET {written}"
+                    f"UPDATE ({' UNION ALL '.join([row] * len(kept))}) AS v"
+                    f" STRAIGHT_JOIN (SELECT {common}) AS c"
+                    f" STRAIGHT_JOIN {BY_ID} ON id = job_id SET {written}"
                     " WHERE claims = claim AND status = 'running'",
                     [*rows, *params, *shared.values()],
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from datetime import datetime, timedelta
@@ -57,10 +58,13 @@ class Claiming(Settling):
             return []
         engine = self.engine
         request = ClaimRequest(owner, kinds, queues, limit, seconds, now)
+        asked = time.monotonic()
         rows = engine.retrying(lambda: engine.claim(request, self.columns))
         jobs = self.from_rows(rows)
         for job in jobs:
             job.__dict__["_claim"] = (job.id, job.claims)
+            if now is None:
+                job.__dict__["_held_until"] = asked + seconds
         return sorted(jobs, key=lambda job: (-job.priority, as_aware(job.run_at), job.id))
 
     def claim_next(self, owner: str, **options: Any) -> Job | None:
@@ -109,12 +113,16 @@ class Claiming(Settling):
     ) -> set[int]:
         """Let the leases of claimed jobs hold for `lease` more; return the ids still held."""
         seconds = to_seconds("lease", lease)
-        claims = sorted(map(claim_of, jobs))
+        renewed = {claim_of(job): job for job in jobs}
+        claims, asked = sorted(renewed), time.monotonic()
         now, engine = _instant(now), self.engine
         held: set[int] = set()
         for start in range(0, len(claims), BATCH):
             batch = claims[start : start + BATCH]
             held |= engine.retrying(partial(engine.renew, batch, seconds, now))
+        for (job_id, _), job in renewed.items():
+            if job_id in held and now is None:
+                job.__dict__["_held_until"] = asked + seconds
         return held
 
     def reclaim_expired(self, now: datetime | None = None) -> int:

@@ -52,7 +52,7 @@ class Settling(PinnedQuerySet):
     ) -> dict[int, str]:
         """End many claims; return the new status of those that still held.
 
-        It is one statement, unless their results are too long for that.
+        It is one statement, unless their results and tracebacks are too long for that.
         """
         pairs = _newest_claims(pairs)
         for job, outcome in pairs:
@@ -60,7 +60,7 @@ class Settling(PinnedQuerySet):
             if outcome.run_at is not None:
                 check_instant("run_at", outcome.run_at)
         statuses: dict[int, str] = {}
-        for batch in in_batches(pairs, len(pairs), _result_of):
+        for batch in in_batches(pairs, len(pairs), _texts_of):
             statuses |= self.engine.retrying(partial(self._settle, batch, now, lease_over))
         if somebody_listens(self.model):
             announce(pairs, statuses, self.db)
@@ -234,8 +234,8 @@ def _goes_on(job: Job, outcome: Outcome) -> bool:
     return job.name is not None and (policy.ends(job, outcome) or outcome.move == "reschedule")
 
 
-def _result_of(pair: tuple[Job, Outcome]) -> str | None:
-    return pair[1].result
+def _texts_of(pair: tuple[Job, Outcome]) -> str:
+    return (pair[1].result or "") + pair[1].traceback
 
 
 def _newest_claims(pairs: Sequence[tuple[Job, Outcome]]) -> list[tuple[Job, Outcome]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import select
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -20,7 +21,7 @@ def log_attempts(ended: Iterable[tuple[Job, Outcome]]) -> None:
     if not log.isEnabledFor(logging.INFO):
         return
     own = next((each for each in log.handlers if isinstance(each, LineHandler)), None)
-    with own.one_write() if own else nullcontext():
+    with own.together() if own else nullcontext():
         for job, outcome in ended:
             log.handle(_record(job, outcome))
 
@@ -50,10 +51,11 @@ def _record(job: Job, outcome: Outcome) -> logging.LogRecord:
 
 
 class LineHandler(logging.StreamHandler[TextIO]):
-    """A stream's handler that can write the lines of a group at once.
+    """A stream's handler that can write the lines of a group together.
 
     Each write lets another thread have the interpreter, and waiting to have it back took longer
-    than all else that was done for a short job after its end.
+    than all else that was done for a short job after its end. No write is longer than what a pipe
+    takes whole, so that the lines of several processes do not mix.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -67,12 +69,12 @@ class LineHandler(logging.StreamHandler[TextIO]):
             super().emit(record)
             return
         try:
-            lines.append(self.format(record))
+            lines.append(self.format(record) + self.terminator)
         except Exception:
             self.handleError(record)
 
     @contextmanager
-    def one_write(self) -> Iterator[None]:
+    def together(self) -> Iterator[None]:
         """Keep the lines that this thread logs meanwhile, and write them at the end."""
         lines: list[str] = []
         self._of_thread.lines = lines
@@ -80,13 +82,26 @@ class LineHandler(logging.StreamHandler[TextIO]):
             yield
         finally:
             self._of_thread.lines = None
-            if lines:
-                self._write(lines)
+            for piece in _pieces(lines):
+                self._write(piece)
 
-    def _write(self, lines: list[str]) -> None:
+    def _write(self, text: str) -> None:
         with self.lock or nullcontext():
             try:
-                self.stream.write("".join(line + self.terminator for line in lines))
+                self.stream.write(text)
                 self.flush()
             except Exception:
-                self.handleError(logging.makeLogRecord({"msg": f"{len(lines)} lines"}))
+                self.handleError(logging.makeLogRecord({"msg": text}))
+
+
+def _pieces(lines: Iterable[str]) -> Iterator[str]:
+    """Join lines to texts of at most so many bytes as one write keeps whole."""
+    piece, size = "", 0
+    for line in lines:
+        longer = len(line.encode(errors="backslashreplace"))
+        if piece and size + longer > select.PIPE_BUF:
+            yield piece
+            piece, size = "", 0
+        piece, size = piece + line, size + longer
+    if piece:
+        yield piece

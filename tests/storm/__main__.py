@@ -26,13 +26,15 @@ from tests.storm.audit import Report
 from tests.storm.clocks import Clock, NoClock
 from tests.storm.disks import Disk, NoDisk
 from tests.storm.evidence import Evidence
-from tests.storm.run import Options, Storm
+from tests.storm.run import Options, Spoilt, Storm
 from tests.storm.servers import SETTINGS, STORM_SERVERS, StormServer, storm_server
 from tests.storm.shapes import SHAPED, SHAPES
 
 SCHEMES = {"sqlite": "sqlite", "postgres": "postgresql", "postgresql": "postgresql",
            "mysql": "mariadb"}  # fmt: skip
 NOTHING_TO_DO = 0
+SPOILT = 3
+"""The exit code of a storm whose server has destroyed its tables."""
 MOST_SHOWN = 5
 MANY_KILLS = 100
 """So many, and sweeps have something to take back, also from runners that stand still."""
@@ -55,7 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             return NOTHING_TO_DO
         machine.callback(server.remove)
         folder = Path(tempfile.mkdtemp(prefix="sqlqueue-storm-"))
-        report = storm_over(server, options, folder)
+        try:
+            report = storm_over(server, options, folder)
+        except Spoilt as error:
+            print(f"spoilt, raise it again: {error}")
+            return SPOILT
     # Of a broken queue breaches are what was looked for.
     unasked = [] if options.breaking else unasked_of(report, options)
     for line in unasked:

@@ -109,11 +109,16 @@ class Evidence:
         return runs
 
     def _claims(self) -> dict[int, list[tuple[int, Record]]]:
-        """Return, for each job, what was claimed, in the order of the answers."""
+        """Return, for each job, what was claimed, in the order of the claims.
+
+        A runner may stand still before it hears of its claim, and others hear of later ones.
+        """
         claims: dict[int, list[tuple[int, Record]]] = defaultdict(list)
         for record in self.by_what["claimed"]:
             for job, number in record["claims"]:
                 claims[job].append((number, record))
+        for given in claims.values():
+            given.sort(key=lambda claim: claim[0])
         return claims
 
     def _settlings(self) -> dict[Claim, list[Settling]]:

@@ -44,6 +44,10 @@ class Options(Force):
     menu: dict[str, float] | None = None
 
 
+class Spoilt(Exception):
+    """The server has destroyed a table itself: what is in it says nothing about the queue."""
+
+
 class Storm:
     """Starts everything, lets faults happen, waits for quiet and looks at what is left."""
 
@@ -128,10 +132,15 @@ class Storm:
             share = min(made.count(), made.ended + self._most_waiting) / options.jobs
             if share >= 1 and passed >= options.seconds and self.weather.is_over:
                 break
+            self._look_for_damage()
             self._pace(made.waiting)
             self.fleet.keep()
             self.weather.pass_until(min(passed, HEAD_START + options.seconds * share))
             time.sleep(0.05)
+
+    def _look_for_damage(self) -> None:
+        if says := self.server.damage():
+            raise Spoilt(says)
 
     def _pace(self, waiting: int) -> None:
         """Let producers pause while too much waits: a backlog that only grows tests little."""
@@ -148,6 +157,7 @@ class Storm:
         self.fleet.dismiss("producers", "operators", "old workers")
         calming = Calming(self.options.quiet, hurries=self.options.clocks)
         while calming.goes_on(count_live()):
+            self._look_for_damage()
             self.fleet.wake_all()
             self.fleet.keep()
             time.sleep(0.2)

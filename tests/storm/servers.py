@@ -33,6 +33,10 @@ class StormServer(OwnServer):
     def version(self) -> str:
         raise NotImplementedError
 
+    def damage(self) -> str:
+        """Return what the server says of tables that it has destroyed itself, or nothing."""
+        return ""
+
     def crash(self) -> None:
         """Let the server die without a word; start() brings it back."""
         raise NotImplementedError
@@ -112,6 +116,8 @@ class StormPostgres(OwnPostgres, StormServer):
 
 
 class StormMariaDB(OwnMariaDB, StormServer):
+    _read = 0
+    """How far the server's log was looked through."""
     # What was committed must outlive the server, and with DURABLE the machine.
     FLUSH = 1 if os.environ.get("DURABLE") else 2
     _locking = (
@@ -127,6 +133,14 @@ class StormMariaDB(OwnMariaDB, StormServer):
         import MySQLdb
 
         return MySQLdb.connect(user="root", unix_socket=str(self._socket), database="own")
+
+    def damage(self) -> str:
+        # As some releases do at times when the disk is full.
+        with (self._folder / "log").open(errors="replace") as log:
+            log.seek(self._read)
+            lines = log.readlines()
+            self._read = log.tell()
+        return next((line.strip() for line in lines if "is corrupt" in line), "")
 
     def version(self) -> str:
         return f"MariaDB {self.query('SELECT VERSION()')[0][0].split('-')[0]}"

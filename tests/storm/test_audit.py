@@ -296,15 +296,19 @@ def test_a_claim_that_a_renewal_leaves_as_it_was_is_a_breach_where_no_row_is_loc
 def test_renewals_of_which_most_change_nothing_are_a_breach(history):
     history.good_job()
     for _ in range(11):
-        history.write("renewed", began=0.0, lease=LEASE, claims=[], left=[[1, 1]])
+        history.write("renewed", began=0.0, lease=LEASE, claims=[], left=[[1, 2]])
     assert history.rules_broken() == {"renewal"}
 
 
 def test_one_renewal_amid_the_settlement_of_hundreds_is_no_breach(history):
     history.good_job()
-    left = [[1, n] for n in range(1, 300)]
-    history.write("renewed", began=0.0, lease=LEASE, claims=[], left=left)
-    assert history.rules_broken() == set()
+    left = [[job, 1] for job in range(2, 300)]
+    history.write("settling", call="1", ends=[[*claim, "complete"] for claim in left])
+    began = history.write("renewed", lease=LEASE, claims=[], left=left)["at"]
+    history.records[-1]["began"] = began
+    assert "renewal" not in history.rules_broken()
+    history.records[-1]["left"] = [[job, 2] for job, _ in left]
+    assert "renewal" in history.rules_broken()
 
 
 def test_a_claim_that_another_runner_has_ended_is_a_breach(history):

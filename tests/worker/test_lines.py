@@ -52,7 +52,7 @@ class LineTests(TestCase):
         ]
         return [(job, Outcome(move="complete")) for job in jobs]
 
-    def test_a_group_is_one_write_of_a_line_each(self):
+    def test_a_group_is_together_of_a_line_each(self):
         log_attempts(self.group(3))
         self.assertEqual(len(self.stream.writes), 1)
         lines = self.stream.getvalue().splitlines()
@@ -74,7 +74,7 @@ class LineTests(TestCase):
         self.assertEqual(ends, ["one", "s.", "s.", "two"])
 
     def test_another_thread_does_not_wait_for_the_group(self):
-        with self.handler.one_write():
+        with self.handler.together():
             LOG.warning("of the group")
             other = threading.Thread(target=LOG.warning, args=("of another",))
             other.start()
@@ -83,14 +83,14 @@ class LineTests(TestCase):
         self.assertRegex(self.stream.getvalue(), r"of another\n\S+ \S+ WARNING of the group\n$")
 
     def test_lines_are_written_also_where_the_group_breaks_off(self):
-        with contextlib.suppress(RuntimeError), self.handler.one_write():
+        with contextlib.suppress(RuntimeError), self.handler.together():
             LOG.warning("before")
             raise RuntimeError
         LOG.warning("after")
         self.assertEqual(re.findall("before|after", self.stream.getvalue()), ["before", "after"])
 
     def test_a_line_that_cannot_be_formatted_costs_no_other(self):
-        with contextlib.redirect_stderr(io.StringIO()) as errors, self.handler.one_write():
+        with contextlib.redirect_stderr(io.StringIO()) as errors, self.handler.together():
             LOG.warning("%d", "no number")
             LOG.warning("good")
         self.assertIn("no number", errors.getvalue())
