@@ -1,12 +1,13 @@
 """One attempt: what a handler returns or raises becomes the outcome of its job."""
 
+import time
 from datetime import timedelta
 from typing import Any
 
 from django.test import TestCase, TransactionTestCase, override_settings
 from django.utils import timezone
 
-from django_sqlqueue import Abandon, Backoff, Defer, Retry
+from django_sqlqueue import Abandon, Backoff, Defer, Retry, execution
 from django_sqlqueue.models import Attempt, Job
 from django_sqlqueue.testing import run_jobs
 from tests.handling import HandlingMixin, looking, raiser
@@ -48,6 +49,28 @@ class Outcomes(HandlingMixin):
         job = self.enqueue({"a": [1, 2.5]})
         run_jobs()
         self.assertEqual(seen, [(job.id, {"a": [1, 2.5]}, 1, "running", job.kind)])
+
+    def test_a_job_whose_lease_was_over_before_it_began_is_not_begun(self):
+        seen: list[Any] = []
+        self.handle(looking(seen, "id", "attempts"))
+        job = self.enqueue()
+        (claimed,) = Job.objects.claim("stood still", lease=0.01)
+        time.sleep(0.02)
+        with self.assertLogs("django_sqlqueue", "WARNING") as logged:
+            self.assertEqual(execution.run(claimed), "release")
+        self.assertIn("its lease is over", logged.output[0])
+        job.refresh_from_db()
+        self.assertEqual((seen, job.status, job.attempts), ([], "ready", 0))
+        run_jobs()
+        self.assertEqual(seen, [(job.id, 1)])
+
+    def test_a_job_whose_lease_was_renewed_meanwhile_is_begun(self):
+        job = self.enqueue()
+        (claimed,) = Job.objects.claim("slow", lease=0.01)
+        time.sleep(0.02)
+        self.assertEqual(Job.objects.renew([claimed], 60), {job.id})
+        self.handle(lambda job: None)
+        self.assertEqual(execution.run(claimed), "complete")
 
     def test_what_it_returns_is_the_result(self):
         job = self.run_one(lambda job: {"message_id": "…", "n": [1, (2, 3)]})

@@ -1,12 +1,20 @@
 """Ending a claim: each move by itself, what it writes, and what remains of the attempt."""
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db import connection
-from django.test import TestCase, override_settings
+from django.db import connection, transaction
+from django.test import (
+    TestCase,
+    TransactionTestCase,
+    override_settings,
+    skipUnlessDBFeature,
+)  # fmt: skip
 from django.test.utils import CaptureQueriesContext
 
+from django_sqlqueue import NewJob
 from django_sqlqueue.exceptions import InvalidJob
 from django_sqlqueue.models import Attempt, Job
 from django_sqlqueue.policy import Outcome
@@ -107,8 +115,62 @@ class MoveTests(TestCase):
         with CaptureQueriesContext(connection) as queries:
             ended = Job.objects.settle_many([(job, Outcome(move="complete")) for job in jobs])
         self.assertEqual(len(ended), 20)
-        updates = [query for query in queries.captured_queries if "UPDATE django" in query["sql"]]
+        updates = [query for query in queries.captured_queries if " SET " in query["sql"]]
         self.assertEqual(len(updates), 1, queries.captured_queries)
+
+    def test_long_tracebacks_of_a_group_are_more_than_one_statement(self):
+        Job.objects.enqueue_many([NewJob(KIND, run_at=NOON) for _ in range(400)])
+        jobs = Job.objects.claim("runner", limit=400, now=LATER)
+        failed = Outcome(move="abandon", reason="why", traceback="…" * 16_000)
+        self.assertEqual(len(Job.objects.settle_many([(job, failed) for job in jobs])), 400)
+        self.assertEqual(Attempt.objects.count(), 400)
+
+
+@skipUnlessDBFeature("has_select_for_update_skip_locked")
+class LockTests(TransactionTestCase):
+    """What one runner does to its claims locks none of another's."""
+
+    def setUp(self):
+        Job.objects.enqueue_many([NewJob(KIND) for _ in range(40)])
+        self.mine = Job.objects.claim("me", limit=16)
+        self.others = Job.objects.claim("another", limit=14)
+
+    def free(self) -> list[str]:
+        """Return the owners, in another transaction, of the claims that can be locked."""
+
+        def look() -> list[str | None]:
+            try:
+                with transaction.atomic():
+                    rows = Job.objects.select_for_update(skip_locked=True)
+                    return [job.lease_owner for job in rows]
+            finally:
+                connection.close()
+
+        with ThreadPoolExecutor(1) as pool:
+            return sorted(filter(None, pool.submit(look).result()))
+
+    def check(self, call: Callable[[], Any]) -> None:
+        with transaction.atomic():
+            self.assertTrue(call())
+            self.assertEqual(self.free(), ["another"] * len(self.others))
+
+    def test_settling_those_that_are_alike(self):
+        pairs = [(job, Outcome(move="complete")) for job in self.mine]
+        self.check(lambda: Job.objects.settle_many(pairs))
+
+    def test_settling_those_that_differ(self):
+        pairs = [(job, Outcome(move="complete", result=str(job.id))) for job in self.mine]
+        self.check(lambda: Job.objects.settle_many(pairs))
+
+    def test_renewing(self):
+        self.check(lambda: Job.objects.renew(self.mine, 60))
+
+    def test_claiming(self):
+        Job.objects.filter(pk__in=[job.pk for job in self.mine]).cancel()
+        with transaction.atomic():
+            self.assertTrue(Job.objects.claim("me", limit=5))
+            self.assertLessEqual({"another"}, set(self.free()))
+            self.assertEqual(self.free().count("another"), len(self.others))
 
 
 class VerbTests(TestCase):

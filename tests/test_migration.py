@@ -2,6 +2,7 @@
 
 import io
 
+from django.core.exceptions import ValidationError
 from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
@@ -63,6 +64,14 @@ class MigrationTests(TestCase):
                 cursor.execute(insert, [name])
             with self.assertRaises(IntegrityError), transaction.atomic():
                 cursor.execute(insert, ["nightly"])
+
+    def test_a_name_that_is_taken_is_told_of_in_a_form(self):
+        Job.objects.create(kind="k", name="nightly")
+        with self.assertRaises(ValidationError) as refused:
+            Job(kind="k", name="nightly").full_clean()
+        self.assertEqual(list(refused.exception.message_dict), ["name"])
+        Job(kind="k").full_clean()
+        Job.objects.get(name="nightly").full_clean()
 
     def test_the_rules_leave_a_status_of_a_newer_version_alone(self):
         with connection.cursor() as cursor:

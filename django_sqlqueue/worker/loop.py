@@ -63,6 +63,7 @@ class Runner:
         self._patience = Patience("Claiming")
         self._claimed = 0
         self._waits_for_settler = False
+        self.is_broken = False
         self._out_of_reach = 0
         self._busy = Busy(options.threads)
         self._over = threading.Event()
@@ -151,13 +152,21 @@ class Runner:
         return bool(self.attempts.abandoned)
 
     def _is_over(self) -> bool:
-        if self.stop.requested:
+        if self.stop.requested or self._has_lost_a_part():
             return True
         if self.jobs_left == 0 or self._is_recycling():
             return not self.holdings or self._is_held_up()
         if not self.options.drain or self.holdings:
             return False
         return not self._has_due_work()
+
+    def _has_lost_a_part(self) -> bool:
+        """Has a thread ended by itself? Without it jobs might be held and never ended."""
+        lost = [part.name for part in (*self._parts, *self.pool.threads) if not part.is_alive()]
+        if lost and not self.is_broken:
+            log.critical("Worker %d has lost %s and gives up.", os.getpid(), ", ".join(lost))
+            self.is_broken = True
+        return self.is_broken
 
     def _is_held_up(self) -> bool:
         running = self.pool.taken | self.coroutines.taken
@@ -249,11 +258,13 @@ class Runner:
         if waiting := self.pool.take_back():
             within(3.0, lambda: self._release(waiting), self._patience)
         while self.holdings and time.monotonic() < until and not self._is_held_up():
-            if self.stop.forced:
+            if self.stop.forced or self.is_broken:
                 break
             self.bell.wait(min(0.25, self.options.grace))
         hung = self.attempts.abandoned
-        unfinished = [job for job in self.holdings.all() if claim_of(job) not in hung]
+        # What a lost part left behind may have ended it: that attempt counts, after its lease.
+        left = [] if self.is_broken else self.holdings.all()
+        unfinished = [job for job in left if claim_of(job) not in hung]
         if unfinished:
             log.warning("Gives back %d unfinished jobs.", len(unfinished))
             within(3.0, lambda: self._release(unfinished), self._patience)

@@ -36,10 +36,10 @@ class Pool:
         self._unstored: set[Claim] = set()
         """What has run, and is running for all others until its outcome is stored."""
         self._fed_at = 0.0
-        self._threads = [Slot(number, self) for number in range(1, slots + 1)]
+        self.threads = [Slot(number, self) for number in range(1, slots + 1)]
 
     def start(self) -> None:
-        for thread in self._threads:
+        for thread in self.threads:
             thread.start()
 
     def room(self) -> int:
@@ -88,15 +88,15 @@ class Pool:
                 taken.append(job)
 
     def finish(self) -> None:
-        for _ in self._threads:
+        for _ in self.threads:
             self.waiting.put(None)
 
     def join(self, timeout: float) -> bool:
         """Wait for the threads; False where some do not end in time."""
         end = time.monotonic() + timeout
-        for thread in self._threads:
+        for thread in self.threads:
             thread.join(max(0.0, end - time.monotonic()))
-        return not any(thread.is_alive() for thread in self._threads)
+        return not any(thread.is_alive() for thread in self.threads)
 
 
 class Slot(threading.Thread):

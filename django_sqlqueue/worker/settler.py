@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import threading
@@ -30,7 +31,8 @@ GATHER = 0.005
 """Seconds that a group may gather while more jobs wait to start."""
 
 BEHIND = 1000
-"""So many outcomes may wait to be stored: all that a crash would let run a second time."""
+"""So many outcomes may wait to be stored, beside a group that just is: all that a crash would let
+run a second time."""
 
 STUBBORN = 5
 """So many failures without a passing cause may be due to the outcome itself."""
@@ -148,6 +150,11 @@ class Settler(threading.Thread):
 
     def _report(self, group: list[Pair], stored: dict[int, str]) -> None:
         self._holdings.drop(job for job, _ in group)
+        # A log handler of the project may raise, and only this thread ends claims.
+        with contextlib.suppress(Exception):
+            self._log(group, stored)
+
+    def _log(self, group: list[Pair], stored: dict[int, str]) -> None:
         log_attempts(pair for pair in group if pair[0].id in stored)
         for job, _ in group:
             if job.id not in stored:

@@ -102,6 +102,15 @@ def forks(job):
     os.waitpid(child, 0)
 
 
+@handler("worker.ends_thread")
+def ends_thread(job):
+    """Let one of the worker's own threads die of what it was never to meet."""
+    (thread,) = (each for each in threading.enumerate() if each.name == job.payload)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit)
+    )
+
+
 @handler("worker.leaves_thread")
 def leaves_thread(job):
     threading.Thread(target=time.sleep, args=(600,)).start()

@@ -41,7 +41,7 @@ class PlanTests(TestCase):
     def _plan(self, sql: str) -> str:
         how = "EXPLAIN QUERY PLAN " if connection.vendor == "sqlite" else "EXPLAIN "
         with transaction.atomic(), connection.cursor() as cursor:
-            if connection.vendor == "postgresql" and "UPDATE" in sql:
+            if connection.vendor == "postgresql" and "status = 'running'" in sql:
                 # As a claim of its own transaction does; a test's is never its own.
                 from django_sqlqueue.engines.postgresql import PLAIN_PLANS
 
@@ -111,9 +111,7 @@ class ClaimPlanTests(PlanTests):
         self.assertLess(beside, 5 * empty + 0.01)
 
 
-BY_ID = re.compile(
-    r"_pkey on django_sqlqueue_job|USING INTEGER PRIMARY KEY|PRIMARY PRIMARY|reading const tables"
-)
+BY_ID = re.compile(r"_job_pkey|USING INTEGER PRIMARY KEY|PRIMARY PRIMARY|reading const tables")
 """How an engine says that it looks up the ids it was given."""
 
 
@@ -168,5 +166,5 @@ class EndPlanTests(PlanTests):
         plans = self.plans_of(lambda: self.assertEqual(len(Job.objects.renew(jobs, 60)), 300))
         self.assertTrue(plans)
         for plan in plans:
-            self.check(plan)
+            self.assertNotRegex(plan, "Seq Scan on django_sqlqueue_job|BLOOM")
             self.assertRegex(plan, f"{BY_ID.pattern}|INDEX sqlqueue_lease_idx")

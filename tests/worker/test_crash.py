@@ -152,3 +152,37 @@ class RaisingHandlerTests(RunnerTestCase):
         self.wait_for("failed", endless)
         self.wait_for("done", fine)
         self.assertEqual(endless.last_error, "RecursionError")
+
+
+class LostPartTests(WorkerTestCase):
+    """A thread of the worker that dies takes the process with it: a fresh one takes over."""
+
+    def check(self, name: str) -> None:
+        worker = self.start("--lease", "2")
+        self.enqueue("worker.ends_thread", name, max_attempts=1)
+        wait_until(lambda: f"has lost {name}" in worker.output, 30)
+        self.wait_for("done", self.enqueue("worker.noop"))
+        wait_until(lambda: not self.count("running"), 15)
+        self.assertEqual(worker.output.count(" serves "), 2, worker.output)
+        worker.terminate()
+        self.assertEqual(worker.wait(), 0, worker.output)
+
+    def test_the_one_that_stores_outcomes(self):
+        self.check("sqlqueue-settler")
+
+    def test_the_one_that_renews_leases(self):
+        self.check("sqlqueue-renewal")
+
+    def test_the_one_that_keeps_house(self):
+        self.check("sqlqueue-housekeeping")
+
+    def test_under_a_supervisor(self):
+        worker = self.spawn("--processes", "2", "--lease", "2")
+        wait_until(lambda: worker.output.count(" serves ") == 2, 30)
+        bad = self.enqueue("worker.ends_thread", "sqlqueue-settler", max_attempts=2)
+        self.wait_for("failed", bad)
+        self.wait_for("done", self.enqueue("worker.noop"))
+        self.assertEqual((bad.attempts, bad.last_error), (2, "lease_expired"))
+        self.assertEqual(worker.output.count("has lost"), 2)
+        worker.terminate()
+        self.assertEqual(worker.wait(), 0, worker.output)

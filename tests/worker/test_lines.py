@@ -4,6 +4,7 @@ import contextlib
 import io
 import logging
 import re
+import select
 import threading
 from unittest import TestCase
 
@@ -64,6 +65,21 @@ class LineTests(TestCase):
                 r" default\) attempt 1 of 5: complete in 0\.000 s\.$",
             )
         self.assertTrue(self.stream.getvalue().endswith("\n"))
+
+    def test_no_write_is_longer_than_a_pipe_takes_whole(self):
+        log_attempts(self.group(300))
+        self.assertGreater(len(self.stream.writes), 1)
+        self.assertLess(len(self.stream.writes), 30)
+        for text in self.stream.writes:
+            self.assertLessEqual(len(text), select.PIPE_BUF)
+            self.assertTrue(text.endswith("\n"))
+        self.assertEqual(len(self.stream.getvalue().splitlines()), 300)
+
+    def test_a_line_that_is_longer_than_that_is_written_alone(self):
+        with self.handler.together():
+            for text in ("short", "é" * select.PIPE_BUF, "short"):
+                LOG.warning(text)
+        self.assertEqual(len(self.stream.writes), 3)
 
     def test_other_lines_are_written_when_they_are_logged(self):
         LOG.warning("one")

@@ -121,7 +121,7 @@ class Command(BaseCommand):
         if reloader.has_seen_a_change and not runner.stop.forced:
             self._replace_process(parent, left)
         if not runner.stop.requested:
-            if runner.attempts.abandoned and left != 0:
+            if (runner.attempts.abandoned or runner.is_broken) and left != 0:
                 parent.say(RECYCLE)
                 self._replace_process(parent, left)
             parent.say(BYE)
