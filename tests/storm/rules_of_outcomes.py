@@ -14,6 +14,8 @@ ABANDONING = {"Abandon", "SystemExit"}
 """What a handler of a storm raises to fail at once."""
 STRANGE = {policy.NO_HANDLER, policy.DAMAGED_PAYLOAD, policy.DEADLINE_PASSED}
 """Reasons that no job of a storm can have: a release leaves alone what it does not know."""
+COMPLETING = {"storm.atomic", "storm.still"}
+"""What is completed in the attempt: its handler may have returned, and that be refused."""
 SCHEDULE = "storm.tick"
 SLOWEST = 15.0
 """Seconds in which the schedule, due every second, must run once on the average of a storm."""
@@ -26,8 +28,7 @@ def failures_are_deserved(evidence: Evidence) -> Found:
             continue
         ends = {run.ended["how"] for run in evidence.last_runs(row) if run.ended}
         reason, number, most = row["last_error"], row["attempts"], row["max_attempts"]
-        # An atomic handler may return, and its commit be refused.
-        stored = row["kind"] == "storm.atomic" or reason == policy.LEASE_EXPIRED
+        stored = row["kind"] in COMPLETING or reason == policy.LEASE_EXPIRED
         if reason in STRANGE:
             yield Breach("outcome", f"it failed with {reason}", row["id"], row["token"])
         elif ends & ABANDONING:

@@ -56,8 +56,9 @@ def test_a_failure_with_attempts_left_or_after_a_success_is_a_breach(history, en
     assert history.rules_broken() == {"outcome"}
 
 
-def test_an_atomic_job_fails_though_its_handler_returned_where_its_commit_was_refused(history):
-    columns = {"attempts": 5, "kind": "storm.atomic", "last_error": "OperationalError"}
+@pytest.mark.parametrize("kind", ["storm.atomic", "storm.still"])
+def test_a_job_fails_though_its_handler_returned_where_its_completion_was_refused(history, kind):
+    columns = {"attempts": 5, "kind": kind, "last_error": "OperationalError"}
     failed_job(history, "return", **columns)
     assert history.rules_broken() == set()
 
