@@ -6,12 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import connection, transaction
-from django.test import (
-    TestCase,
-    TransactionTestCase,
-    override_settings,
-    skipUnlessDBFeature,
-)  # fmt: skip
+from django.test import TestCase, TransactionTestCase, override_settings
 from django.test.utils import CaptureQueriesContext
 
 from django_sqlqueue import NewJob
@@ -126,11 +121,12 @@ class MoveTests(TestCase):
         self.assertEqual(Attempt.objects.count(), 400)
 
 
-@skipUnlessDBFeature("has_select_for_update_skip_locked")
 class LockTests(TransactionTestCase):
     """What one runner does to its claims locks none of another's."""
 
     def setUp(self):
+        if not connection.features.has_select_for_update_skip_locked:
+            self.skipTest("This engine has no locks on rows.")
         Job.objects.enqueue_many([NewJob(KIND) for _ in range(40)])
         self.mine = Job.objects.claim("me", limit=16)
         self.others = Job.objects.claim("another", limit=14)
