@@ -53,9 +53,9 @@ def _record(job: Job, outcome: Outcome) -> logging.LogRecord:
 class LineHandler(logging.StreamHandler[TextIO]):
     """A stream's handler that can write the lines of a group together.
 
-    Each write lets another thread have the interpreter, and waiting to have it back took longer
-    than all else that was done for a short job after its end. No write is longer than what a pipe
-    takes whole, so that the lines of several processes do not mix.
+    Each write lets another thread have the interpreter, and waiting to have it back took as long
+    as making the line. No write is longer than what a pipe takes whole, so that the lines of
+    several processes do not mix.
     """
 
     def __init__(self, stream: TextIO) -> None:

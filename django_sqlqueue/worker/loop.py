@@ -262,7 +262,7 @@ class Runner:
                 break
             self.bell.wait(min(0.25, self.options.grace))
         hung = self.attempts.abandoned
-        # What a lost part left behind may have ended it: that attempt counts, after its lease.
+        # One of them may be why a part was lost: their attempts count, and their leases end.
         left = [] if self.is_broken else self.holdings.all()
         unfinished = [job for job in left if claim_of(job) not in hung]
         if unfinished:

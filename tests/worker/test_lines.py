@@ -1,4 +1,4 @@
-"""The lines of a group of attempts: each whole, in order, in one write; nobody else waits."""
+"""The lines of a group of attempts: each whole, in order, in few writes; nobody else waits."""
 
 import contextlib
 import io
@@ -53,7 +53,7 @@ class LineTests(TestCase):
         ]
         return [(job, Outcome(move="complete")) for job in jobs]
 
-    def test_a_group_is_together_of_a_line_each(self):
+    def test_a_short_group_is_one_write_of_a_line_each(self):
         log_attempts(self.group(3))
         self.assertEqual(len(self.stream.writes), 1)
         lines = self.stream.getvalue().splitlines()
